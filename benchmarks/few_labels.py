@@ -28,7 +28,7 @@ from benchmarks.adaptive_thresholds import CONFIDENCE, MIN_CELL_SIZE, TARGET, fi
 from domaincover.calibration.adaptation import domain_residuals, order_statistic
 from domaincover.calibration.adaptation_fit import Promise, ScoredRows, fit_adaptive_thresholds
 from domaincover.calibration.cell_thresholds import cell_thresholds
-from domaincover.calibration.few_labels import FeatureScale, log_probabilities
+from domaincover.calibration.few_labels import FeatureScale, log_probabilities, with_scores
 from domaincover.calibration.few_labels_fit import MOST_POOL, Level, School, TaughtRows, fit_few_labels
 from domaincover.calibration.rules import pooled_row_thresholds
 
@@ -42,6 +42,7 @@ def main() -> None:
     parser.add_argument("--choose", default="uncertain")
     parser.add_argument("--rivals", action="store_true")
     parser.add_argument("--sets", default="")
+    parser.add_argument("--splits", type=int, default=5)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     numbers = [int(each) for each in options.labels.split(",")]
@@ -49,7 +50,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     for path in sorted(options.folder.glob(f"*.{options.scorer}.*.npz")):
         name, _, split = path.stem.rsplit(".", 2)
-        if not wanted or name in wanted:
+        if (not wanted or name in wanted) and int(split) < options.splits:
             found = compared(path, numbers, options.choose, int(split), rivals=options.rivals)
             rows += [{"data": name, "split": int(split)} | row for row in found]
     table = pd.DataFrame(rows).groupby(["data", "method"], sort=False)[["size", "share"]].mean()
@@ -65,8 +66,12 @@ def compared(path: Path, numbers: list[int], choose: Any, seed: int, *, rivals: 
     """Yield the figures of one data set and split, by method and number of labels."""
     calibration, unseen = scored(path)
     with np.load(path) as stored:
-        scale = FeatureScale.of(stored["features"])
-        features = [scale.standardised(stored[name]) for name in ("features", "unseen_features")]
+        raw = [
+            with_scores(stored[name], rows.probabilities)
+            for name, rows in (("features", calibration), ("unseen_features", unseen))
+        ]
+    scale = FeatureScale.of(raw[0])
+    features = [scale.standardised(each) for each in raw]
     rng = np.random.default_rng(seed)
     options: Any = {"min_cell_size": MIN_CELL_SIZE, "on_infeasible": "pool"}
     promise = Promise.of(calibration, TARGET, CONFIDENCE, **options)

@@ -21,7 +21,14 @@ GUIDES = sorted({*DOCS.glob("*.md")} - {OF_COMMANDS})
 TEXTS = [*GUIDES, *sorted(DOCS.glob("*/*.md")), ROOT / "README.md", ROOT / "examples/README.md"]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 COMMAND_LINE = get_command(app)
-OF_READER = ("fit", "predict", "adapt", "evaluate", "certify")  # commands that work on files which a reader has
+OF_READER = (
+    "fit",
+    "predict",
+    "adapt",
+    "evaluate",
+    "certify",
+    "record",
+)  # commands that work on files which a reader has
 
 
 class Block(NamedTuple):

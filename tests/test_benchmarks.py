@@ -68,7 +68,7 @@ def started(patch, name, *arguments):
 
 def test_every_benchmark_is_started_here():
     of_tables = {"adaptive_thresholds", "class_conditional", "domain_scores", "held_out_thresholds", "no_shift"}
-    of_tables |= {"raised_levels", "real_tables", "rotated_digits", "set_quality"}
+    of_tables |= {"few_labels", "raised_levels", "real_tables", "rotated_digits", "set_quality"}
     others = {"authors", "clustered_labels", "disk_training", "faults", "measure", "parts", "scale", "tables"}
     assert {*TINY, *TINY_IN_PROCESSES, *of_tables, *others} == set(NAMES)
 
@@ -92,7 +92,7 @@ def test_a_benchmark_with_rows_yields_them(monkeypatch, tmp_path, name):
     assert all(row.what and row.measured for row in found)
 
 
-@pytest.mark.parametrize("name", ["adaptive_thresholds", "held_out_thresholds", "class_conditional"])
+@pytest.mark.parametrize("name", ["adaptive_thresholds", "few_labels", "held_out_thresholds", "class_conditional"])
 def test_rules_are_compared_on_stored_scores(monkeypatch, capsys, scores, name):
     started(monkeypatch, name, scores)
     assert "made" in capsys.readouterr().out

@@ -86,7 +86,8 @@ def test_fit_says_where_the_model_is_and_what_to_do_next(fitted, model):
 
 
 def test_fit_prints_unseen_domains_worst_first_beside_erm(fitted):
-    head, names, *rows = fitted.stdout.splitlines()[:5]
+    verdict, head, names, *rows = fitted.stdout.splitlines()[:6]
+    assert verdict.startswith("Promised 0.9, seen ")
     assert "Fixed" in head
     assert "ERM" in head
     assert " ".join(names.split()) == "Domain n recall of label ill mild well of 3 lot min recall min recall"
@@ -414,7 +415,7 @@ def test_evaluation_as_json_has_a_summary_and_a_record_per_domain(model, new, he
     code, printed, told = here("evaluate", model, new, "--format", "json")
     assert (code, told) == (0, "")
     found = json.loads(printed, parse_constant=refuse_constant)
-    assert list(found) == ["summary", *OF_EVALUATION, "adapted", "fixed", "domains"]
+    assert list(found) == ["verdict", "summary", *OF_EVALUATION, "adapted", "fixed", "domains"]
     assert {"n_domains", "min_recall", "set_size", "share_at_target", "target_recall"} < set(found["summary"])
     assert [record["domain"] for record in found["domains"]] == ["ward 100", "ward 101", "ward 102"]
     assert {"domain", "n", "min_recall", "set_size", "recall"} < set(found["domains"][0])

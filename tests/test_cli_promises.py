@@ -200,11 +200,11 @@ def test_domains_behind_a_calibrated_model_count_as_seen_or_are_unknown():
 
 def test_evaluate_tells_the_certificate_in_a_line_and_on_the_page(model, new, tmp_path, here):
     printed = here("evaluate", model, new, "--html", tmp_path / "page.html")[1]
-    (line,) = [line for line in printed.splitlines() if line.startswith("With 95 % confidence the next domain")]
+    (line,) = [line for line in printed.splitlines() if line.startswith("With 95 % confidence, the next domain")]
     found = as_json(here("certify", model, new, "--format", "json")[1])["domains"]
     counted, truly = (np.floor(100 * found[name]) / 100 for name in ("next_at_least", "next_truly_at_least"))
-    assert f"a probability of at least {counted:.2f}, and its true recalls" in line
-    assert f"at target with at least {truly:.2f}" in line
+    assert f"will be at target with a probability of at least {counted:.2f}" in line
+    assert f"true recalls are all at target with a probability of at least {truly:.2f}" in line
     assert "What this shows about the next domain" in (tmp_path / "page.html").read_text()
 
 

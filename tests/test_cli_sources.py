@@ -250,6 +250,16 @@ def interrupted(here, world, tmp_path, monkeypatch):
     return run
 
 
+def test_a_fit_of_whole_networks_says_how_many_it_trains_and_how_long_they_take(here, world, tmp_path):
+    kept = ["--epochs", 1, "--hold-out-domains", 0.4, "--out", tmp_path / "model"]
+    code, _, told = here(*command(world, *kept))
+    assert code == 0, told
+    said = "3 networks are trained one after the other, each for 1 epoch or until held-out domains no longer improve: "
+    assert told.count(said) == 1
+    assert told.index("Training the entire network") < told.index(said) < told.index("Fitting the final model")
+    assert told.count("1 of 3 networks are trained; about ") == told.count("2 of 3 networks are trained; about ") == 1
+
+
 def test_a_fit_goes_on_with_other_options_that_change_nothing(here, interrupted, world, tmp_path):
     arguments, _ = interrupted(world / "table.csv", *ROLES, "--image-column", "image")
     free = ["--workers", 1, "--cache", tmp_path / "cache", "--download", "--max-unreadable", 0.5]

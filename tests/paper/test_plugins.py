@@ -92,6 +92,7 @@ def test_what_fails_is_told_with_the_rest_finished(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.deep
 def test_a_job_that_always_kills_its_process_is_told_and_the_rest_is_finished(tmp_path, monkeypatch):
     monkeypatch.setattr("domaincover.terminal.processes.ATTEMPTS", 1)  # each starts processes anew, which takes time
     load_plugins([PLUGIN])

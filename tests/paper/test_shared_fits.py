@@ -16,6 +16,7 @@ from domaincover import (
 from domaincover.estimators import stacked_fit
 from domaincover.networks.threads import one_thread
 from domaincover.paper.shared_fits import fit_all
+from domaincover.training.listeners import Listener
 from domaincover.training.settings import TrainingRun
 
 DATA = GaussianDomains.of_paper(4).sample(12, 40, np.random.default_rng(0))
@@ -140,9 +141,16 @@ def test_a_classifier_that_takes_no_domains_is_given_none():
     assert np.array_equal(model.predict(X), LogisticRegression().fit(X, Y).predict(X))
 
 
-def test_the_callback_hears_of_every_epoch_of_every_stack():
+def test_a_listener_hears_of_every_epoch_of_every_stack():
+    class Hears(Listener):
+        def start(self, epochs, n_batches, n_networks=1):  # noqa: ARG002
+            self.n_networks = n_networks
+
+        def epoch(self, n_done):  # noqa: ARG002
+            heard.append(self.n_networks)
+
     heard = []
-    run = TrainingRun(on_epoch=heard.append)
+    run = TrainingRun(listeners=(Hears(),))
     promised = PromisedSetClassifier(
         ERMClassifier(**QUICK, run=run), domain_confidence=0.5, folds=3, min_cell_size=5, random_state=0
     )

@@ -167,12 +167,6 @@ def test_code_is_that_of_the_file_that_defines_it(kind):
     assert code_digest(made[kind]) == digest_of(Path(__file__))
 
 
-def test_code_that_is_in_no_file_has_no_digest():
-    space = {}
-    exec("def network(n_labels): pass", space)  # noqa: S102 - as in a session
-    assert code_digest(space["network"]) is code_digest(len) is None
-
-
 def test_unreadable_images_of_a_folder_are_left_out(tmp_path):
     images, labels, domains = pixels()
     for number, (image, label, domain) in enumerate(zip(images, labels, domains, strict=True)):

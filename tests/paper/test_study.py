@@ -20,6 +20,7 @@ from domaincover.paper.study_data import draw_study_data
 from domaincover.paper.study_datasets import Sizes
 
 SETTING = study_dataset("synthetic-10")
+FEWER = SETTING.with_sizes(Sizes(10, 4, 300, 200))
 SMALL = Study(SETTING, seeds=(0, 1), epochs=1)
 
 
@@ -87,11 +88,6 @@ def test_every_method_of_a_seed_meets_the_same_rows_and_domains(finished):
     assert all(first.equals(other) for other in others)
 
 
-def test_robust_recall_is_at_target_on_every_training_cell(finished):
-    report = json.loads((finished / "synthetic-10/robust/target-0.9/seed-0/report.json").read_text())
-    assert min(domain["min_recall"] for domain in report["splits"]["train"]["domains"]) >= 0.9
-
-
 def test_held_out_calibration_gives_the_target_on_average_over_the_calibration_half(finished):
     table = pd.read_parquet(finished / "synthetic-10/pooled-held-out/target-0.9/seed-0/predictions.parquet")
     report = json.loads((finished / "synthetic-10/pooled-held-out/target-0.9/seed-0/report.json").read_text())
@@ -118,10 +114,11 @@ def test_the_history_of_set_cover_is_kept(finished):
 
 
 ONE_SEED = Study(
-    SETTING,
+    FEWER,
     ("erm", "robust", "pooled-held-out", "set-cover", "set-cover-best", "set-cover-full-set-best", "vrex"),
     seeds=(3,),
     epochs=2,
+    min_cell_size=20,
 )
 
 
@@ -171,10 +168,6 @@ def test_both_iterates_come_from_one_training():
     jobs = plan_jobs(BOTH_ITERATES.runs())
     assert sorted(job.scorer for job in jobs) == ["set-cover", "set-cover-full-set"]
     assert {(len(job.runs), job.n_networks) for job in jobs} == {(2, 1)}
-
-
-def test_a_label_that_no_training_row_has_is_in_no_set_of_either_iterate():
-    assert not any(study_method(name).covers_unknown_labels for name in BOTH_ITERATES.methods)
 
 
 def test_finished_runs_are_skipped(copy):
@@ -241,12 +234,6 @@ def test_a_foreign_directory_is_refused_and_left_alone(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_a_study_that_was_killed_before_it_had_its_mark_goes_on(tmp_path):
-    (tmp_path / ".study.json.999999999-00000000-0a1b2c3d4e5f.part").write_text("{half")
-    assert plan_studies([SMALL], tmp_path).n_finished == 0
-    assert (tmp_path / "study.json").exists()
-
-
 def test_a_study_of_a_newer_format_is_refused(copy):
     (copy / "study.json").write_text('{"domaincover_study": 2}')
     with pytest.raises(InputError, match="format 2 and this version reads 1"):
@@ -270,19 +257,6 @@ def test_a_file_is_no_study(tmp_path):
 
 def test_targets_that_are_nearly_equal_have_folders_of_their_own():
     assert len({Run("synthetic-10", "erm", target, 0).folder for target in (0.9, 0.90, 0.8999999)}) == 2
-
-
-def test_many_seeds_train_in_several_stacks():
-    jobs = plan_jobs(Study(SETTING, ("erm",), seeds=tuple(range(45))).runs())
-    assert sorted(len(job.runs) for job in jobs) == [5, 20, 20]
-    assert study_dataset("synthetic-500").seeds_per_stack == 2
-
-
-def test_a_torn_report_is_named(copy):
-    path = copy / "synthetic-10/erm/target-0.9/seed-0/report.json"
-    path.write_text("{half")
-    with pytest.raises(InputError, match=r"seed-0/report.json cannot be read"):
-        collect(copy)
 
 
 def test_leftovers_of_dead_processes_are_removed_and_those_of_living_ones_kept(copy):
@@ -349,17 +323,6 @@ def test_an_impossible_study_is_refused(changes, message):
         Study(SETTING, **changes)
 
 
-def test_no_process_cannot_run_a_study(tmp_path):
-    with pytest.raises(InputError, match="jobs must be at least 1, got 0"):
-        do(SMALL, tmp_path / "runs", n_processes=0)
-
-
-def test_data_sets_have_the_papers_sizes():
-    dataset = study_dataset("synthetic-50-random")
-    assert (dataset.hidden, dataset.n_train_domains, dataset.max_train_rows) == (25, 25, 2_000)
-    assert dataset.source.covariance == "random"
-
-
 def test_jobs_share_networks_and_the_costly_ones_come_first():
     studies = [Study(study_dataset(name), epochs=1) for name in ("synthetic-10", "synthetic-50")]
     jobs = plan_jobs(run for study in studies for run in study.runs())
@@ -369,13 +332,9 @@ def test_jobs_share_networks_and_the_costly_ones_come_first():
     assert {run.method for job in jobs if job.scorer == "erm" for run in job.runs} == {"erm", "pooled-train", "robust"}
 
 
-def test_a_run_is_found_by_what_it_is():
-    assert Run("synthetic-10", "erm", 0.95, 3).folder == "synthetic-10/erm/target-0.95/seed-3"
-
-
 @pytest.mark.slow
 def test_joint_methods_run_in_the_study_with_their_confidence(tmp_path):
-    study = Study(SETTING, methods=GROUPS["joint"], seeds=(0,), epochs=1)
+    study = Study(FEWER, methods=GROUPS["joint"], seeds=(0,), epochs=1, min_cell_size=20)
     assert do(study, tmp_path).n_new == 4
     fixed, adapted = (
         json.loads((tmp_path / f"synthetic-10/{method}/target-0.9/seed-0/report.json").read_text())
@@ -400,19 +359,17 @@ def test_fixed_and_adapted_thresholds_are_of_one_model_whose_networks_train_once
 
 
 def test_the_rows_of_a_domain_within_a_split_are_its_batch():
-    data = draw_study_data(next(ONE_SEED.runs()).setting, 0, 101)
+    data = draw_study_data(next(ONE_SEED.runs()).setting, 0, 20)
     batches = {name: set(data.batches[rows]) for name, rows in data.split._asdict().items()}
-    assert [len(codes) for codes in batches.values()] == [25, 25, 25]
-    assert len(set.union(*batches.values())) == 75
+    assert [len(codes) for codes in batches.values()] == [10, 10, 4]
+    assert len(set.union(*batches.values())) == 24
     seen = data.split.seen
-    assert len(set(zip(data.batches[seen], data.domains[seen], strict=True))) == 25
+    assert len(set(zip(data.batches[seen], data.domains[seen], strict=True))) == 10
 
 
-def test_methods_without_a_promise_have_no_confidence():
-    assert {run.domain_confidence for run in SMALL.runs()} == {None}
-
-
-SINGLE_LABEL = Study(SETTING, ("irm", "vrex", "mmd", "coral", "group-dro", "qrm"), seeds=(0, 1), epochs=1)
+SINGLE_LABEL = Study(
+    FEWER, ("irm", "vrex", "mmd", "coral", "group-dro", "qrm"), seeds=(0, 1), epochs=1, min_cell_size=20
+)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from domaincover.paper.commands.data_check import check_folder, missing_images
 from domaincover.paper.real import wilds
 from domaincover.paper.study_datasets import as_dataset
 from domaincover.study import read_wilds
-from tests.paper.wilds_folders import BUILDERS, TRAP_TEXTS, build_amazon, build_camelyon17, build_fmow, build_iwildcam
+from tests.paper.wilds_folders import BUILDERS, TRAP_TEXTS, build_amazon, build_fmow, build_iwildcam
 
 NAMES = list(BUILDERS)
 IMAGES = NAMES[:3]
@@ -75,16 +75,6 @@ def test_every_row_is_used_or_left_out_for_a_reason(build, name):
     assert check["rows"] == built.n_rows == check["examples"] + sum(check["left_out"].values())
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_folder_that_holds_the_release_will_do(build, name):
-    built = build(name)
-    assert CATALOGUE[name].find(built.folder.parent) == CATALOGUE[name].find(built.folder) == built.folder
-
-
-def test_labels_have_the_order_of_the_release(build):
-    assert as_dataset(read_wilds("iwildcam", build("iwildcam").folder)).label_names == ("empty", "146", "147")
-
-
 @pytest.mark.parametrize("name", IMAGES)
 def test_images_are_absolute_paths_of_files_even_from_a_relative_folder(build, name, monkeypatch):
     built = build(name)
@@ -101,12 +91,6 @@ def test_images_are_not_opened(build, name):
 
 
 # Traps
-
-
-def test_patients_keep_their_leading_zeros(tmp_path, rng):
-    X, _, patients = read_wilds("camelyon17", build_camelyon17(tmp_path, rng, n_domains=2, size=8).folder)
-    assert set(patients) == {"004", "009"}
-    assert "/patches/patient_004_node_" in X[patients == "004"][0]
 
 
 def test_sequestered_images_are_counted_in_the_numbers_of_the_others(tmp_path, rng):
@@ -139,12 +123,6 @@ def test_a_country_without_a_region_belongs_to_others(tmp_path, rng, country):
     assert {name.split()[0] for name in domain_names("fmow", built.folder)} == {"Other"}
 
 
-def test_namibia_is_no_missing_value(tmp_path, rng):
-    built = build_fmow(tmp_path, rng, size=8)
-    edit(built.folder / "rgb_metadata.csv", lambda frame: frame.__setitem__("country_code", "NAM"))
-    assert {name.split()[0] for name in domain_names("fmow", built.folder)} == {"Africa"}
-
-
 @pytest.mark.parametrize(
     ("name", "file", "columns"),
     [
@@ -174,11 +152,6 @@ def test_another_number_where_a_whole_one_stands_is_refused_with_its_row(tmp_pat
     fault = "user.csv: column 'split' is not a whole number in 1 row, first in row 4 below the header; copy"
     with pytest.raises(InputError, match=fault):
         read_wilds("amazon", built.folder)
-
-
-def test_cameras_are_sorted_as_numbers(tmp_path, rng):
-    built = build_iwildcam(tmp_path, rng, n_domains=11, per_cell=1)
-    assert domain_names("iwildcam", built.folder) == tuple(range(11))
 
 
 def test_animals_have_the_names_that_the_folder_gives_them(tmp_path, rng):
@@ -236,20 +209,6 @@ def test_without_the_folder_of_images_all_are_missing(build, is_file):
     if is_file:
         (built.folder / "train").touch()
     assert missing_images(read_wilds("iwildcam", built.folder).X) == built.sources
-
-
-def test_texts_are_never_missing(build):
-    assert check_folder(CATALOGUE["amazon"], build("amazon").folder)["missing"] == 0
-
-
-def test_each_folder_of_images_is_listed_once_and_no_file_is_asked_for(build, monkeypatch):
-    paths = read_wilds("camelyon17", build("camelyon17", per_cell=10).folder).X
-    listed = []
-    listdir = os.listdir
-    monkeypatch.setattr(data_check.os, "listdir", lambda folder: listed.append(folder) or listdir(folder))
-    monkeypatch.setattr(data_check.os, "stat", None)
-    missing_images(paths)
-    assert sorted(listed) == sorted({os.path.dirname(path) for path in paths})
 
 
 def test_a_folder_that_cannot_be_listed_is_named(build, monkeypatch):

@@ -433,5 +433,6 @@ def test_epochs_of_several_trainings_are_told_as_those_of_one():
     told = []
     epochs = Epochs(told.append, n_epochs=4, n_networks=3)
     for n_networks in (2, 2, 1, 1):
-        epochs.add(n_networks)
+        epochs.start(4, 1, n_networks)
+        epochs.epoch(1)
     assert told == [0, 1, 1, 2]

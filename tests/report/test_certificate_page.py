@@ -138,7 +138,7 @@ def test_labels_with_the_lowest_bounds_come_first(tmp_path):
 def test_nothing_about_the_next_domain_is_stated_as_that(tmp_path):
     page = written(tmp_path, counted(2, 2, recall=0.5)).read_text(encoding="utf-8")
     statement = page[page.index("tried in 2 domains") :]
-    assert "So nothing can be promised about the next domain." in statement
+    assert "From these 2 domains nothing can be promised about the next one." in statement
 
 
 def test_hostile_names_are_only_text(tmp_path):

@@ -123,3 +123,31 @@ def test_an_epoch_can_be_drawn_again_from_where_it_was_left():
     first = [batch.labels for batch in batches.epoch()]
     again = [batch.labels for batch in shuffled(dataset(EXAMPLES)).epoch(n_done=2)]
     assert all(torch.equal(a, b) for a, b in zip(first[2:], again, strict=True))
+
+
+class CountsReads:
+    """Images of one pixel, of which each file is read so often; one cannot be read."""
+
+    n_read = 0
+
+    def __call__(self, sources):
+        self.n_read += len(sources)
+        values = np.array([int(source) for source in sources], np.uint8).reshape(-1, 1, 1, 1)
+        return Block(values, values[:, 0, 0, 0] != 3)
+
+
+def test_image_files_that_fit_into_memory_are_read_once_and_others_for_every_pass(monkeypatch):
+    names, parts = np.array(list("0123456"), dtype=object), [np.array([5, 3]), np.array([1])]
+    read = CountsReads()
+    lazy_files = LazyExamples(names, read)
+    kept = lazy_files.kept()
+    before = read.n_read
+    for examples in (kept, kept[np.arange(7)], kept[:7]):
+        for mine, theirs in zip(examples.blocks(parts), [Block(*read(names[rows])) for rows in parts], strict=True):
+            assert np.array_equal(mine.values, theirs.values)
+            assert np.array_equal(
+                theirs.readable, np.ones(len(theirs.values), bool) if mine.readable is None else mine.readable
+            )
+    assert read.n_read == before + 3 * 3, "by this test alone"
+    monkeypatch.setattr("domaincover.data.examples.KEPT_BYTES", 6)
+    assert lazy_files.kept() is lazy_files

@@ -13,6 +13,7 @@ from domaincover.training.listeners import (
     LoggedProgress,
     ProgressBar,
     Step,
+    TimeLeft,
     Tracker,
     check_tracker,
     why_stopped,
@@ -165,3 +166,18 @@ def test_a_short_training_logs_nothing_but_for_debugging(caplog):
     assert logged(caplog, logging.INFO, 0) == []
     lines = logged(caplog, logging.DEBUG, 0)
     assert len(lines) == len({step.epoch for step in STEPS}) + 1
+
+
+def test_how_long_all_trainings_take_is_said_after_the_first_epoch_and_after_each_of_them():
+    said, times = [], iter([0.0, 2.0, 60.0, 100.0, 200.0, 300.0])
+    left = TimeLeft(3, said.append, lambda: next(times))
+    for end in ("stopped early", None, "trained"):  # the second training is interrupted, and starts again
+        left.start(50, 10)
+        left.epoch(1)
+        left.finish(end)
+    assert said == [
+        "3 networks are trained one after the other, each for 50 epochs or until held-out domains no longer improve: "
+        "5 min at most.",
+        "1 of 3 networks are trained; about 2 min left.",
+        "2 of 3 networks are trained; about 80 s left.",
+    ]

@@ -1,8 +1,9 @@
 """A few labelled rows of a domain correct the scorer there: logits log p(x) + φ(x) W + b.
 
-φ(x) are the standardised features of a row, W ~ N(0, s²) and b ~ N(0, `BIAS_SCALE`²). The correction is the maximum a
-posteriori on the labelled rows, a convex problem, solved for many domains at once. Where all labels of a domain are the
-same there is nothing to tell labels apart by, and nothing is corrected.
+φ(x) are the standardised features of a row, and beside them the centred log-probabilities, which may be over-confident
+in the domain; W ~ N(0, s²) and b ~ N(0, `BIAS_SCALE`²). The correction is the maximum a posteriori on the labelled
+rows, a convex problem, solved for many domains at once. Where all labels of a domain are the same there is nothing to
+tell labels apart by, and nothing is corrected.
 
 Which rows to label is chosen among a pool of unlabelled rows: uncertain ones that lie apart in feature space, drawn one
 after the other with probabilities in proportion to entropy times squared distance to the nearest row chosen (the
@@ -82,6 +83,12 @@ def log_probabilities(probabilities: NDArray[Any]) -> NDArray[np.float64]:
     """Return logarithms, bounded from below."""
     with np.errstate(divide="ignore"):
         return np.maximum(np.log(np.asarray(probabilities, dtype=float)), LOWEST_LOG)
+
+
+def with_scores(encoded: NDArray[Any], probabilities: NDArray[Any]) -> NDArray[np.float64]:
+    """Return features with the scorer's log-probabilities beside them, centred over labels."""
+    logs = log_probabilities(probabilities)
+    return np.hstack([encoded, logs - logs.mean(axis=1, keepdims=True)])
 
 
 def learn_correction(

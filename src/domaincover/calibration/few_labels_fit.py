@@ -45,13 +45,14 @@ PRIOR_SCALES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 MOST_POOL = 500
 MOST_DOMAINS = 200
 MOST_TAUGHT_DRAWS = 4
+FEWEST_UNLABELLED = 0.1  # quantile over calibration domains of the share of a pool that has no label
 
 
 class Level(NamedTuple):
     """What a number of labels gives: the prior scale of the correction, and the thresholds after it."""
 
     prior_scale: float | None  # None for no correction
-    unlabelled: float  # share of the rows that set the thresholds
+    unlabelled: float  # share of the rows that set thresholds which has no label, at least
     thresholds: AdaptiveThresholds
 
     @classmethod
@@ -127,7 +128,9 @@ def fit_few_labels(
         if np.isneginf(entries[0].offset[promise.promised]).all() or entries[-1].set_size >= wanted:
             continue  # too few later rows to count, or labels that teach too little
         if level and scale is not None:
-            found[level] = Level(scale, 1 - level / n_pool, stacked(entries))
+            pools = schools[0].lessons[0].pool_sizes
+            unlabelled = float(np.quantile(1 - np.minimum(level / pools[pools > 0], 1.0), FEWEST_UNLABELLED))
+            found[level] = Level(scale, unlabelled, stacked(entries))
         smallest = entries[-1].set_size
         gains.append({"labels": level, **left_out(promise, of_calibration(entries[-1].n_rows), entries[-1])})
     names = ("labels", "set_size", "share_at_target")

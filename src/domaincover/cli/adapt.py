@@ -95,7 +95,7 @@ def adapt(options: AdaptOptions) -> None:
     if adapted.adapted_["rows"] == 0:
         raise InputError(f"no row of {options.table} can be read by the model; there is nothing to adapt to.")
     extra = {**extra, "settings": {**settings, "adapted_to": next(iter(names))}}
-    save(_with_last_step(fitted, adapted), out, extra=extra)
+    save(with_last_step(fitted, adapted), out, extra=extra)
     typer.echo("\n".join(_in_words(inner, adapted)))
     folder = shlex.quote(str(out))
     say(f"The model is in {out}. Next: domaincover predict {folder} TABLE --out sets.parquet")
@@ -161,8 +161,8 @@ def _only_domain(data: Table, domain: str | None) -> str | None:
     return names[0] if names else None
 
 
-def _with_last_step(fitted: Any, adapted: PromisedPredictor) -> Any:
-    """Return the adapted model, within its pipeline if it was in one."""
+def with_last_step(fitted: Any, adapted: PromisedPredictor) -> Any:
+    """Return a changed model, within its pipeline if it was in one."""
     if not hasattr(fitted, "steps"):
         return adapted
     pipeline = copy.copy(fitted)

@@ -23,6 +23,7 @@ from domaincover.cli.export import export
 from domaincover.cli.fit import fit
 from domaincover.cli.plan import plan
 from domaincover.cli.predict import predict
+from domaincover.cli.record import recalibrate, record
 from domaincover.errors import InputError, torch_needed_for
 from domaincover.files import fault, is_full
 from domaincover.paper.commands.data_check import data
@@ -37,7 +38,7 @@ app = typer.Typer(
 )
 PANELS: dict[str, list[Callable[..., None]]] = {
     "Your own data": [check, fit, predict, adapt, evaluate, export],
-    "Promises": [certify, plan],
+    "Promises": [certify, record, recalibrate, plan],
     "Studies": [paper, run, results, report, figures],
 }
 for panel, commands in PANELS.items():

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +28,7 @@ from domaincover.cli.part_scores import (
 )
 from domaincover.data import tables
 from domaincover.data.dataset import code_names, texts
+from domaincover.data.identity import canonical_texts
 from domaincover.data.tables import Table
 from domaincover.data.tables.arrow_tables import PartTable
 from domaincover.data.tables.writer import metadata_of, write_table
@@ -38,6 +41,7 @@ from domaincover.predictors.set_predictor import predict_set, unwrapped
 
 Predicted = tuple[pd.DataFrame, Sets, NDArray[Any] | None, NDArray[Any] | None]  # copies, sets, top labels, scores
 ORIGIN, SIZES = "domaincover.origin", "domaincover.sizes"
+ALL_ROWS = ""  # beside the groups of a column
 PLAIN = (str, bool, int, float)
 
 
@@ -160,20 +164,24 @@ class WriteSets:
 
 
 class CountsOfPart(NamedTuple):
-    """The domains of a part, and the counts of its sets for each kind of thresholds."""
+    """The domains of a part, and the counts of its sets for each kind of thresholds: of all rows, and by group."""
 
     names: NDArray[Any]
-    by_kind: tuple[Tallies, ...]
+    by_group: dict[str, tuple[Tallies, ...]]
 
 
 @dataclass(frozen=True)
 class CountSets:
-    """Count a part's sets by domain and label: of adapted and fixed thresholds with `scratch`, or of the only ones."""
+    """Count a part's sets by domain and label: of adapted and fixed thresholds with `scratch`, or of the only ones.
+
+    With a column `by`, the sets of each of its groups are counted beside those of all rows.
+    """
 
     model: SavedModel
     label: str
     domain: str
     scratch: Path | None = None
+    by: str | None = None
 
     def __call__(self, part: NumberedPart) -> CountsOfPart:
         """Return the counts."""
@@ -183,14 +191,23 @@ class CountSets:
         domains, names = pd.factorize(given.domains)
         labels = label_codes(given.labels, inner.classes_) if len(domains) else domains
         n_kinds = 1 if self.scratch is None else 2
-        totals = tuple(Tallies.zeros(len(names), len(inner.classes_)) for _ in range(n_kinds))
+        groups = {ALL_ROWS: np.ones(len(domains), dtype=bool)}
+        if self.by is not None:
+            column = canonical_texts(part.table.read([self.by], [self.by])[self.by])
+            groups |= {str(name): (column == name).to_numpy(dtype=bool) for name in column.dropna().unique()}
+        totals = {
+            group: tuple(Tallies.zeros(len(names), len(inner.classes_)) for _ in range(n_kinds)) for group in groups
+        }
         sets, start = self._sets(part, columns), 0
         for by_kind in sets:
             rows = slice(start, start + len(by_kind[0]))
             if len(labels[rows]) != len(by_kind[0]):
                 raise InputError(CHANGED)
-            for total, some in zip(totals, by_kind, strict=True):
-                total.add(tallied(some, labels[rows], domains[rows], len(names)), np.arange(len(names)))
+            for group, is_in in groups.items():
+                own = is_in[rows]
+                for total, some in zip(totals[group], by_kind, strict=True):
+                    found = tallied(some[own], labels[rows][own], domains[rows][own], len(names))
+                    total.add(found, np.arange(len(names)))
             start = rows.stop
         return CountsOfPart(np.asarray(names, dtype=object), totals)
 
@@ -208,15 +225,30 @@ class CountSets:
 
 def reports_of(
     runs: PartRuns, step: CountSets, parts: Sequence[NumberedPart], min_cell_size: int | None
-) -> list[DomainReport]:
-    """Return the reports on a table, one for each kind of thresholds, from the counts of its parts."""
+) -> tuple[list[DomainReport], list[dict[str, DomainReport]]]:
+    """Return the reports on a table, one for each kind of thresholds, from the counts of its parts.
+
+    Beside stand those of each group; groups that have rows enough of no label in any domain are left out.
+    """
     of_part, inner = runs.all("Counts of parts", step, parts), last_step(step.model.load())
     own_codes, names = joined_names([counts.names for counts in of_part])
     coded = code_names(names, "domains", len(names))
-    reports = []
-    for kind in range(len(of_part[0].by_kind)):
-        total = Tallies.zeros(len(names), len(inner.classes_))
+    kinds = range(len(of_part[0].by_group[ALL_ROWS]))
+
+    def total(group: str, kind: int) -> Tallies:
+        found = Tallies.zeros(len(names), len(inner.classes_))
         for counts, own in zip(of_part, own_codes, strict=True):
-            total.add(counts.by_kind[kind], coded.codes[own])
-        reports.append(inner.report_on_tallies(total, coded.names, min_cell_size=min_cell_size))
-    return reports
+            if group in counts.by_group:
+                found.add(counts.by_group[group][kind], coded.codes[own])
+        return found
+
+    reports = [
+        inner.report_on_tallies(total(ALL_ROWS, kind), coded.names, min_cell_size=min_cell_size) for kind in kinds
+    ]
+    groups = sorted({group for counts in of_part for group in counts.by_group} - {ALL_ROWS})
+    by_group: list[dict[str, DomainReport]] = [{} for _ in kinds]
+    for group, kind in product(groups, kinds):
+        with suppress(InputError):
+            size = reports[kind].min_cell_size
+            by_group[kind][group] = inner.report_on_tallies(total(group, kind), coded.names, min_cell_size=size)
+    return reports, by_group

@@ -53,7 +53,8 @@ def certify(options: CertifyOptions) -> None:
     judged, n_domains = _unseen(given, leave_out=options.unseen_only), len(given.report.domain_names)
     n_seen, target = n_domains - len(judged.report.domain_names), judged.target_recall if asked is None else asked
     judged, seen = judged.under(target), given.model.seen_domains_
-    certificate = certificates.certify(judged.report, target, confidence=options.confidence, seen_domains=seen)
+    confidence, verdict = options.confidence, judged.model.verdict(judged.report)
+    certificate = certificates.certify(judged.report, target, confidence=confidence, seen_domains=seen, verdict=verdict)
     if n_seen:
         say(f"Left out because the model was trained on them: {n_seen} of {n_domains} domains.")
     doubt = None if html is None else certificate.doubt
@@ -62,7 +63,7 @@ def certify(options: CertifyOptions) -> None:
         from domaincover.report.certificate_page import write_certificate_page
 
         versions, promise, today = versions_here(), judged.model.promise, datetime.date.today()
-        settings = {**judged.settings, "target_recall": target, "confidence": options.confidence, **versions}
+        settings = {**judged.settings, "target_recall": target, "confidence": confidence, **versions}
         subject = html, certificate, judged.report, target, in_texts(settings)
         write_certificate_page(*subject, versions=versions, date=today, promise=promise, notes=notes)
         say_page(html)

@@ -19,10 +19,12 @@ from domaincover.terminal.messages import warnings_as_notes
 if TYPE_CHECKING:
     import pandas as pd
 
+    from domaincover.cli.record import RecordOptions
     from domaincover.criteria import TargetRecall
     from domaincover.evaluation import DomainReport
     from domaincover.predictors.set_predictor import SetPredictor
     from domaincover.promises.certificates import Certificate
+    from domaincover.promises.verdict import Verdict
     from domaincover.report.domain_adaptation import DomainAdaptation
 
 
@@ -47,6 +49,7 @@ class LabelledTableOptions:
 class EvaluateOptions(LabelledTableOptions):
     """Arguments and options of `evaluate`."""
 
+    by: str | None = column("Column with groups of rows, such as sex: report each of them, too.")
     few_labels: str | None = option(
         "Numbers of labels, such as 30,100: also say what so many labels of each domain would have done there."
     )
@@ -59,20 +62,33 @@ def evaluate(options: EvaluateOptions) -> None:
 
     Example: domaincover evaluate model new.csv --label outcome --domain hospital --html report.html
     """
-    found = evaluated(options)
+    found = evaluated(options, options.by)
     target, certificate = found.target_recall, certificate_if_unseen(found.report, found.target_recall, found.model)
     notes = [*found.warnings, *notes_on_evaluation(found.report, found.model, found.extra)]
     gain = None if options.few_labels is None else _label_gain(options)
     notes += [] if gain is None else _gain_in_lines(gain)
-    shown = Shown(found.reports, target, notes, found.settings, "", certificate, (), found.adaptation, gain)
+    shown = Shown(
+        found.reports,
+        target,
+        notes,
+        found.settings,
+        certificate=certificate,
+        adaptation=found.adaptation,
+        label_gain=gain,
+        verdict=found.verdict_lines,
+        by=options.by,
+        groups=found.groups.get(found.thresholds, {}),
+    )
     if options.html is not None:
         shown.write_page(options.html)
     if options.style == "table":
         shown.print(*([] if certificate is None else [certificate.in_one_line()]))
     else:
-        summary = found.report.summary(target).to_dict()
+        verdict = None if found.verdict is None else found.verdict.to_dict()
+        content = {"verdict": verdict, "summary": found.report.summary(target).to_dict(), **found.both_ways(target)}
         labels = {} if gain is None else {"few_labels": gain.reset_index().to_dict("records")}
-        print_json({"summary": summary, **found.both_ways(target), **labels, "domains": found.records()})
+        groups = {} if options.by is None else {"by": {options.by: found.group_records()}}
+        print_json({**content, **labels, "domains": found.records(), **groups})
 
 
 def _label_gain(options: EvaluateOptions) -> pd.DataFrame:
@@ -85,7 +101,7 @@ def _label_gain(options: EvaluateOptions) -> pd.DataFrame:
 
     saved, data = SavedModel.at(options.model), open_table(options.table)
     fitted, inner = saved.load(), inner_model(saved.load())
-    roles = _roles(options, saved.extra().get("settings", {}))
+    roles = roles_of(options, saved.extra().get("settings", {}))
     known = ModelColumns.of(fitted, data).read_labels(data, *roles, inner.classes_.tolist())
     with warnings_as_notes():
         scored, encoded = scored_with_features(fitted, data)
@@ -115,14 +131,6 @@ def _numbers(text: str) -> list[int]:
     return sorted({int(part) for part in parts})
 
 
-def _roles(options: LabelledTableOptions, settings: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the columns of labels and domains: those given, or those that `fit` had."""
-    label, domain = options.label or settings.get("label"), options.domain or settings.get("domain")
-    if label is None or domain is None:
-        raise InputError("the model does not record its label and domain columns; give --label and --domain.")
-    return label, domain
-
-
 NONE_MOVED = "Thresholds are the fixed ones in every domain: their rows are too few, or say too little, to move them."
 
 
@@ -130,6 +138,7 @@ class Evaluation(NamedTuple):
     """A model's report by domain for each kind of thresholds that it has, and what was saved with the model.
 
     `thresholds` is the kind that is asked for; `adaptation` says by how much those of a model that can adapt moved.
+    `groups` are the reports of groups of rows, for each kind.
     """
 
     by_kind: Mapping[ThresholdKind, DomainReport]
@@ -139,6 +148,7 @@ class Evaluation(NamedTuple):
     extra: Mapping[str, Any]
     target_recall: TargetRecall
     adaptation: DomainAdaptation | None = None
+    groups: Mapping[ThresholdKind, Mapping[str, DomainReport]] = {}
 
     @property
     def report(self) -> DomainReport:
@@ -167,6 +177,22 @@ class Evaluation(NamedTuple):
             lines = [unusual_domains(names, moves.p_values, moves.level), None if moves.moved.any() else NONE_MOVED]
         return list(filter(None, lines))
 
+    @property
+    def verdict(self) -> Verdict | None:
+        """Whether the domains that are new to the model contradict its promise."""
+        return self.model.verdict(self.report.under(self.target_recall))
+
+    @property
+    def verdict_lines(self) -> list[str]:
+        """The verdict in words, and where it contradicts, what the new domains missed."""
+        from domaincover.promises.certificates import seen_among
+        from domaincover.promises.verdict import verdict_lines
+
+        seen = seen_among(self.report.domain_names, self.model.seen_domains_ or ())
+        new = self.subset([row for row, is_seen in enumerate(seen) if not is_seen])
+        told = () if new.adaptation is None else (new.adaptation.p_values, new.adaptation.level)
+        return verdict_lines(self.verdict, new.report.under(self.target_recall), *told)
+
     def both_ways(self, target_recall: TargetRecall) -> dict[str, Any]:
         """Return which thresholds were used, and a summary for each kind, None where the model cannot adapt."""
         summaries = {kind: report.summary(target_recall).to_dict() for kind, report in self.by_kind.items()}
@@ -187,6 +213,13 @@ class Evaluation(NamedTuple):
             return records
         moved = self.adaptation.records(self.report.label_names)
         return [record | more for record, more in zip(records, moved, strict=True)]
+
+    def group_records(self) -> dict[str, Any]:
+        """Return the summary and a record per domain for each group of rows."""
+        return {
+            name: {"summary": report.summary(self.target_recall).to_dict(), "domains": report.records()}
+            for name, report in self.groups[self.thresholds].items()
+        }
 
     def under(self, target_recall: TargetRecall) -> Evaluation:
         """Return the evaluation of the domains that count with another target."""
@@ -211,7 +244,7 @@ class Evaluation(NamedTuple):
         return self._replace(by_kind={"fixed": replace(self.report, thresholds="fixed")}, thresholds="fixed")
 
 
-def evaluated(options: LabelledTableOptions) -> Evaluation:
+def evaluated(options: LabelledTableOptions, by: str | None = None) -> Evaluation:
     """Load a model and report its sets on a table by domain; reject a page that cannot be written first."""
     from domaincover.cli.inputs import ModelColumns, check_roles
     from domaincover.data.tables import open_table
@@ -230,18 +263,20 @@ def evaluated(options: LabelledTableOptions) -> Evaluation:
     saved = SavedModel.at(options.model)
     fitted, extra = saved.load(), saved.extra()
     settings = {"model": options.model.resolve().name, "sha256": saved.digest, **extra.get("settings", {})}
-    label, domain = _roles(options, settings)
+    label, domain = roles_of(options, settings)
     if options.thresholds == "adapted":
         inner_model(fitted)
     ModelColumns.of(fitted, data)
     check_roles(data, label, domain)
     note_on_input(saved, data, domain, strict=options.strict)
+    if by is not None:
+        data.check_column(by, "--by")
     inner, adapts, found, parts = last_step(fitted), can_adapt(fitted), None, parts_of(data)
     runs = options.parts.runs(in_parts=hasattr(data, "parts"))
     with warnings_as_notes(), options.parts.scratch_folder() if adapts else nullcontext() as scratch:
         if scratch is not None:
             found = adapted_table(runs, saved, domain, parts, scratch)
-        reports = reports_of(runs, CountSets(saved, label, domain, scratch), parts, options.min_cell_size)
+        reports, groups = reports_of(runs, CountSets(saved, label, domain, scratch, by), parts, options.min_cell_size)
     own: ThresholdKind | None = getattr(inner, "threshold_kind", None)  # of a model with a promise
     kinds: list[ThresholdKind | None] = ["adapted", "fixed"] if adapts else [own]
     return Evaluation(
@@ -252,7 +287,16 @@ def evaluated(options: LabelledTableOptions) -> Evaluation:
         extra,
         settings.get("target_recall", getattr(inner, "target_recall", 0.9)),
         None if found is None else found.adaptation(reports[0].domain_names),
+        {kind or "fixed": one for kind, one in zip(kinds, groups, strict=True)},
     ).with_true_kind()
+
+
+def roles_of(options: LabelledTableOptions | RecordOptions, settings: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the columns of labels and domains: those given, or those that `fit` had."""
+    label, domain = options.label or settings.get("label"), options.domain or settings.get("domain")
+    if label is None or domain is None:
+        raise InputError("the model does not record its label and domain columns; give --label and --domain.")
+    return label, domain
 
 
 def certificate_if_unseen(report: DomainReport, target_recall: TargetRecall, model: SetPredictor) -> Certificate | None:

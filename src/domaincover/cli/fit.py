@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from domaincover.cli.fit_options import FitOptions
@@ -64,6 +65,8 @@ def fit(options: FitOptions) -> None:
         say("\n".join(kinds_in_words(training.X)) if network is None else network.in_words(options.training.device))
         if promise is not None:
             say(promise)
+        if network is not None and network.learns(options.training.device) == "all":
+            _say_time_left(model, training.n_domains, options)
         assessment = _assess(model, training, settings, options) if options.hold_out_domains > 0 else None
         fitted = _final_fit(model, training, options) if assessment is None or options.final_fit else assessment.model
         if is_main_process():
@@ -73,6 +76,23 @@ def fit(options: FitOptions) -> None:
     folder = shlex.quote(str(options.out))
     adapts = f" --domain {shlex.quote(str(options.domain))}" if can_adapt(fitted) else ""
     say(f"The model is in {options.out}. Next: domaincover predict {folder} TABLE{adapts} --out sets.parquet")
+
+
+def _say_time_left(model: SetClassifier, n_domains: int, options: FitOptions) -> None:
+    """Let the model say how long the whole command takes, of which almost all is the training of networks."""
+    from domaincover.data.splits import n_held_out
+    from domaincover.estimators.assessment import n_fits, single_label_version
+    from domaincover.training.listeners import TimeLeft
+    from domaincover.training.settings import TrainingRun
+
+    n_trainings = 0 if options.hold_out_domains > 0 and not options.final_fit else n_fits(model, n_domains)
+    if options.hold_out_domains > 0:
+        n_trainings += n_fits(model, n_domains - n_held_out(n_domains, options.hold_out_domains))
+        n_trainings += single_label_version(model) is not None
+    for name, run in model.get_params().items():
+        if name.split("__")[-1] == "run":
+            follows = replace(run or TrainingRun(), listeners=(TimeLeft(n_trainings, say),))
+            model.set_params(**{name: follows})
 
 
 def _assess(
@@ -99,6 +119,7 @@ def _assess(
         {**settings, "table": options.table.name, "min_cell_size": report.min_cell_size},
         kind="unseen",
         certificate_notes=[REFITTED] if options.final_fit else [],
+        verdict=assessment.verdict_lines,
     )
     shown.print()
     if options.html is not None:

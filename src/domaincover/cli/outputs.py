@@ -14,6 +14,7 @@ import typer
 
 from domaincover.errors import InputError
 from domaincover.terminal.messages import say, text_width
+from domaincover.terminal.text import wrapped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,16 +112,23 @@ class Shown(NamedTuple):
     certificate_notes: Sequence[str] = ()
     adaptation: DomainAdaptation | None = None
     label_gain: pd.DataFrame | None = None
+    verdict: Sequence[str] = ()
+    by: str | None = None  # a column with groups of rows
+    groups: Mapping[str, DomainReport] = {}
 
     def print(self, *certified: str) -> None:
-        """Print the domains worst first, the methods side by side, and a summary in sentences."""
+        """Print the verdict, the domains worst first, methods and groups, and a summary in sentences."""
         from domaincover.evaluation import sizes_in_words
         from domaincover.report.domain_headline import summary_lines
-        from domaincover.report.domain_table import domain_table, summary_table
+        from domaincover.report.domain_table import domain_table, group_table, summary_table
 
+        for line in self.verdict:
+            typer.echo("\n".join(wrapped(line, text_width())))
         look: dict[str, Any] = {"width": text_width(), "color": sys.stdout.isatty()}
         for table in (domain_table, summary_table):
             typer.echo(table(self.reports, self.target, **look), color=look["color"] or None)
+        if self.by is not None:
+            typer.echo(group_table(self.by, self.groups, self.target, **look), color=look["color"] or None)
         lines = summary_lines(self.reports, self.target, kind=self.kind)
         sizes = sizes_in_words(next(iter(self.reports.values())).sets_by_size)
         typer.echo("\n".join([*lines, sizes, *certified, *self.notes]))

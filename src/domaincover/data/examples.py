@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from domaincover.errors import InputError
 
+KEPT_BYTES = 1 << 28  # of images in memory while a network trains; more are read anew in every epoch
+
 
 class Block(NamedTuple):
     """A block of examples as an array, and a mask of those that could be read (None means all)."""
@@ -56,6 +58,18 @@ class LazyExamples:
         else:
             yield from self._blocks_by_workers(rows)
 
+    def kept(self) -> LazyExamples:
+        """Return image files of which all fit into `KEPT_BYTES` as images in memory; other examples as they are."""
+        if len(self) == 0 or self.sources.dtype != object:
+            return self
+        one = self.read(self.sources[:1]).values
+        if one.dtype != np.uint8 or one.nbytes * len(self) > KEPT_BYTES:
+            return self
+        blocks = list(self.blocks(row_blocks(len(self), 64)))
+        readable = [np.ones(len(values), bool) if mask is None else mask for values, mask in blocks]
+        values = np.concatenate([values for values, _ in blocks])
+        return KeptExamples(self, Block(values, np.concatenate(readable)))
+
     def _blocks_by_workers(self, rows: Iterable[NDArray[np.int64]]) -> Iterator[Block]:
         import torch
         from torch.utils.data import DataLoader
@@ -78,6 +92,25 @@ class LazyExamples:
             raise InputError(
                 "a worker process that reads examples was killed, possibly out of memory; use fewer workers."
             ) from None
+
+
+class KeptExamples(LazyExamples):
+    """Examples that were read once and are kept in memory."""
+
+    def __init__(self, examples: LazyExamples, kept: Block) -> None:
+        super().__init__(examples.sources, examples.read)
+        self._kept = kept
+
+    def __getitem__(self, rows: Any) -> LazyExamples:
+        return KeptExamples(super().__getitem__(rows), self._block(rows))
+
+    def blocks(self, rows: Iterable[NDArray[np.int64]]) -> Iterator[Block]:
+        """Yield the examples of each block of rows."""
+        return map(self._block, rows)
+
+    def _block(self, rows: Any) -> Block:
+        values, readable = self._kept
+        return Block(values[rows], None if readable is None or readable[rows].all() else readable[rows])
 
 
 class _Rows:

@@ -24,6 +24,7 @@ from domaincover.estimators.conformal import ConformalSetClassifier
 from domaincover.estimators.diagnosis import Diagnosis, diagnose
 from domaincover.estimators.domain_generalization import DomainGeneralizationClassifier
 from domaincover.estimators.erm import ERMClassifier
+from domaincover.estimators.folds import n_folds_of
 from domaincover.estimators.promised import PromisedSetClassifier
 from domaincover.estimators.scorer_fits import clone_for
 from domaincover.estimators.set_cover import SetCoverClassifier
@@ -32,6 +33,7 @@ from domaincover.options import ThresholdKind
 from domaincover.prediction_sets import Sets
 from domaincover.predictors.label_scores import last_step
 from domaincover.predictors.names import as_column
+from domaincover.promises.verdict import Verdict, verdict_lines
 
 if TYPE_CHECKING:
     import altair as alt
@@ -56,12 +58,18 @@ class Assessment:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
         return {
+            "verdict": None if self.verdict is None else self.verdict.to_dict(),
             "target_recall": self.diagnosis.target_recall,
             "criterion": self.diagnosis.criterion,
             "diagnosis": self.diagnosis._asdict() | {"text": str(self.diagnosis)},
             "unseen": {name: self._plain(report) for name, report in self.unseen.items()},
             "seen": {name: self._plain(report) for name, report in self.seen.items()},
         }
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Whether the unseen domains contradict the promise of the model; None where it has none."""
+        return self.model.verdict(self.unseen[MODEL])
 
     @property
     def methods(self) -> dict[str, DomainReport]:
@@ -87,14 +95,20 @@ class Assessment:
         return report.plot(self.target_recall, name=name, baseline=dict(others), title=title)
 
     def __str__(self) -> str:
-        return "\n".join([self.summary_table(), *(fill(line, width=110) for line in self._said())])
+        first, said = ([fill(line, width=110) for line in lines] for lines in (self.verdict_lines, self._said()))
+        return "\n".join([*first, self.summary_table(), *said])
 
     def _repr_html_(self) -> str:
         """Return the diagnosis, the summary and the unseen domains for a notebook; names are escaped."""
         from domaincover.report.shown import reports_html
 
-        said = "".join(f"<p>{escape(line)}</p>" for line in self._said())
+        said = "".join(f"<p>{escape(line)}</p>" for line in (*self.verdict_lines, *self._said()))
         return f"{said}{reports_html(self.methods, self.target_recall)}"
+
+    @property
+    def verdict_lines(self) -> list[str]:
+        """The verdict in words, and where it contradicts, what the unseen domains missed."""
+        return verdict_lines(self.verdict, self.unseen[MODEL])
 
     def _said(self) -> list[str]:
         """Return the headline, the labels and domains that do not count, and the diagnosis."""
@@ -161,6 +175,13 @@ def rows_to_train_on(
     """Return the rows that `assess` fits on with the same settings."""
     coded = code_names(domains, "domains", _num_samples(domains))
     return _split(coded, hold_out_domains, hold_out_rows, *generators(random_state, "assessment")).train
+
+
+def n_fits(model: SetClassifier, n_domains: int) -> int:
+    """Return how often a model fits its estimator, on data with so many domains."""
+    if not isinstance(model, CalibratedSetClassifier):
+        return 1
+    return n_folds_of(n_domains, model.calibration, model.folds, model._promised)
 
 
 def single_label_version(model: SetClassifier) -> SetClassifier | None:

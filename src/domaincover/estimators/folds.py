@@ -44,7 +44,7 @@ def plan_parts(
     n_domains = len(targets.domain_names)
     if n_domains < 2:
         raise InputError(f"calibration={calibration!r} leaves domains out in turn and needs at least 2; there is 1.")
-    n_folds = _n_folds(n_domains, calibration, folds, confidence)
+    n_folds = n_folds_of(n_domains, calibration, folds, confidence)
     # Jackknife-minmax leaves out single domains, since its proof needs exchangeable folds; the others only train.
     most = n_folds if calibration == "jackknife-minmax" else n_domains
     return folds_of(targets.domains, rows, n_folds, rng, most)
@@ -62,7 +62,10 @@ def folds_of(
     return [Part(rows[fold != k], rows[fold == k]) for k in range(min(n_folds, len(left_out)))]
 
 
-def _n_folds(n_domains: int, calibration: Calibration, folds: int | None, confidence: float | None) -> int:
+def n_folds_of(n_domains: int, calibration: Calibration, folds: int | None, confidence: float | None) -> int:
+    """Return how many scorers are fitted; `confidence` is the promised domain confidence, if any."""
+    if calibration not in LEAVES_OUT:
+        return 1
     if folds is None:
         needed = domains_needed(confidence) if confidence is not None else 0
         folds = FOLDS if calibration == "cross-fit" else max(FEWEST_LEFT_OUT, needed)

@@ -7,17 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import _num_samples
 
-from domaincover.calibration.few_labels import FeatureScale
-from domaincover.data.encoding import TableEncoder, evenly_spaced, learned_rows
+from domaincover.data.encoding import TableEncoder, learned_rows
 from domaincover.errors import InputError
 from domaincover.estimators.calibrated import Fitted
-from domaincover.estimators.folds import Part
 from domaincover.estimators.scorer_fits import taken
 from domaincover.predictors.promised_predictor import encoded_by, last_features, reads_sources
-
-ROWS_OF_SCALE = 10_000
 
 
 class LabelFeatures(NamedTuple):
@@ -41,11 +36,3 @@ class LabelFeatures(NamedTuple):
         """Return the features of some rows as they are."""
         own = taken(self.X, rows)
         return last_features(model, own) if self.encoder is None else encoded_by(self.encoder, own)
-
-    def scale(self, model: Any, part: Part) -> FeatureScale:
-        """Learn the scale of the features of a part, from rows that train."""
-        return FeatureScale.of(self.encoded(model, part.train[evenly_spaced(_num_samples(part.train), ROWS_OF_SCALE)]))
-
-    def standardised(self, model: Any, part: Part, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the standardised features of some rows, by the scale of their part."""
-        return self.scale(model, part).standardised(self.encoded(model, rows))

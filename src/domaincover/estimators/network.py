@@ -100,12 +100,15 @@ class NetworkClassifier(_Network):
 
     def _settings(self, examples: DomainDataset, is_judged: bool) -> TrainingSettings:
         """Return the settings of a training, with the defaults for so many examples."""
-        from domaincover.training.settings import plan_fine_tuning, plan_training
+        from domaincover.training.settings import STEPS_ON_IMAGES, plan_fine_tuning, plan_training
 
-        inputs = self._inputs
-        is_costly = inputs.reads_sources and self.encoder_.is_lazy and not inputs.is_small
-        plan = plan_fine_tuning if is_costly else plan_training
-        found = plan(len(examples), self.batch_size, self.epochs, self.update_every)
+        given = len(examples), self.batch_size, self.epochs, self.update_every
+        if not isinstance(examples.examples, LazyExamples):
+            found = plan_training(*given)
+        elif self._inputs.is_small:
+            found = plan_training(*given, STEPS_ON_IMAGES)
+        else:
+            found = plan_fine_tuning(*given)
         return replace(
             found,
             learning_rate=self.learning_rate,
@@ -230,8 +233,9 @@ class NetworkClassifier(_Network):
         """Return the chosen rows, encoded, with small cells merged into one additional domain."""
         labels, domains = _rows(targets.labels, rows), _rows(targets.domains, rows)
         n_domains, n_labels = len(targets.domain_names), len(targets.classes)
+        encoded = self._encoded(_rows(X, rows))
         return DomainDataset(
-            self._encoded(_rows(X, rows)),
+            encoded.kept() if isinstance(encoded, LazyExamples) else encoded,
             labels,
             self.own_criterion.merged_domains(domains, labels, n_domains, min_cell_size),
             tuple(range(n_labels)),

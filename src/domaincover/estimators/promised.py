@@ -14,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from domaincover.calibration.adaptation_fit import Promise, ScoredRows, fit_adaptive_thresholds
 from domaincover.calibration.confidence import order_ranks
 from domaincover.calibration.familiarity import fit_familiarity
+from domaincover.calibration.few_labels import FeatureScale, with_scores
 from domaincover.calibration.few_labels_fit import TaughtRows, fit_few_labels, sampled_rows
 from domaincover.calibration.rules import joint_thresholds
 from domaincover.criteria import free_thresholds
@@ -25,7 +26,9 @@ from domaincover.estimators.folds import FOLDS, Part, folds_of
 from domaincover.estimators.label_features import LabelFeatures
 from domaincover.options import LabelRows, OnRareLabel, PromiseCalibration
 from domaincover.prediction_sets import check_share
+from domaincover.predictors.calibrated_predictors import Scored
 from domaincover.predictors.promised_predictor import PromisedPredictor
+from domaincover.predictors.record import calibration_residuals
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -172,6 +175,7 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
             warnings.simplefilter("ignore", UserWarning)  # what cannot be promised was said before training
             if self.calibration == "jackknife-minmax":
                 self.thresholds_ = joint_thresholds(*calibration.labelled_scores, *promise, **options, comparable=True)
+                self._keep_residuals(calibration)
                 return
             options_of_rows = options | {"training": training}
             given = fit_adaptive_thresholds(calibration, *promise, **options_of_rows, rng=rngs[0])
@@ -184,15 +188,23 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
         if not criterion.constrained.all():
             self.free_thresholds_ = free_thresholds(calibration.scores, calibration.labels)
         self.thresholds_ = self._by_label(given.fixed)
+        self._keep_residuals(calibration)
+
+    def _keep_residuals(self, rows: ScoredRows) -> None:
+        """Keep what a record of later domains is compared with, and calibrates with."""
+        self.calibration_residuals_ = calibration_residuals(self, Scored(*rows[:2]), rows.labels, rows.domains)
 
     def _calibrate_labels(self, X: Any, promise: Promise, scored: ScoredParts, rng: np.random.Generator) -> None:
         """Calibrate what labels of a new domain teach."""
         features = LabelFeatures.of(X, scored.trained_by or scored.calibrated_by)
-        self.feature_encoder_ = features.encoder
-        self.feature_scale_ = features.scale(*scored.calibrated_by[0])._asdict()
-        calibration = _taught(features, scored.calibration, scored.calibrated_by, rng)
-        training = scored.training and _taught(features, scored.training, scored.trained_by, rng)
-        found = fit_few_labels(promise, calibration, training, self.few_labels, self.label_rows, rng)
+        taught = [_taught(features, scored.calibration, scored.calibrated_by, rng)]
+        if scored.training is not None:
+            taught.append(_taught(features, scored.training, scored.trained_by, rng))
+        scale = FeatureScale.of(taught[-1].features)
+        calibration, *training = (each._replace(features=scale.standardised(each.features)) for each in taught)
+        self.feature_encoder_, self.feature_scale_ = features.encoder, scale._asdict()
+        options = self.few_labels, self.label_rows, rng
+        found = fit_few_labels(promise, calibration, training[0] if training else None, *options)
         self.few_labels_ = {level: each.as_dict() for level, each in found.by_number.items()}
         self.label_pool_, self.label_gain_ = found.n_pool, found.gain
 
@@ -212,10 +224,10 @@ def _taught(
     kept = readable[sampled_rows(rows.of(readable), rng)]
     ends = np.cumsum([len(part.calibrate) for _, part in scored_by])
     of_part = np.split(kept, np.searchsorted(kept, ends[:-1]))
-    found = [
-        features.standardised(model, part, part.calibrate[own - end])  # counted from the end of the part
+    encoded = [
+        features.encoded(model, part.calibrate[own - end])  # counted from the end of the part
         for (model, part), end, own in zip(scored_by, ends, of_part, strict=True)
     ]
     some = rows.of(kept)
     codes = np.unique(some.domains, return_inverse=True)[1]
-    return TaughtRows(some._replace(domains=codes), np.concatenate(found))
+    return TaughtRows(some._replace(domains=codes), with_scores(np.concatenate(encoded), some.probabilities))

@@ -87,12 +87,13 @@ def fit_on_each(
 
 
 def _logged(rows: Sequence[NDArray[np.int64]], estimator: Any) -> Iterator[NDArray[np.int64]]:
-    """Log each fit as it begins, and how long all may still take; of small tables at the level DEBUG."""
+    """Log each fit as it begins, and how long all may still take; of small tables and networks at the level DEBUG."""
     started = time.monotonic()
     for number, part in enumerate(rows, start=1):
         left = (time.monotonic() - started) / max(number - 1, 1) * (len(rows) - number + 1)
         about = f"; about {left:,.0f} s left" if number > 1 else ""
-        level = logging.INFO if len(part) >= LARGE else logging.DEBUG
+        tells_itself = isinstance(estimator, NetworkClassifier)  # epoch by epoch
+        level = logging.INFO if len(part) >= LARGE and not tells_itself else logging.DEBUG
         name = type(last_step(estimator)).__name__
         logger.log(level, "%s: fit %d of %d, on %s rows%s", name, number, len(rows), f"{len(part):,}", about)
         yield part

@@ -20,7 +20,7 @@ from domaincover.estimators.judges import verdicts
 from domaincover.networks.threads import one_thread
 from domaincover.training.batches import DomainBatches, ShuffledBatches
 from domaincover.training.checkpoints import Checkpoints
-from domaincover.training.listeners import Listener, LoggedProgress, OnEpoch, ProgressBar, Tracker
+from domaincover.training.listeners import Listener, LoggedProgress, ProgressBar, Tracker
 from domaincover.training.loop import Trained, train
 from domaincover.training.pools import make_pool
 from domaincover.training.settings import TrainingRun, TrainingSettings
@@ -135,7 +135,7 @@ def _one_or_all(values: list[str]) -> str | list[str]:
 
 
 def _listeners(lead: NetworkClassifier, fits: Sequence[NetworkFit]) -> list[Listener]:
-    """Return what follows the training: a bar or a log, trackers, a callback; of several processes, only the main's."""
+    """Return what follows the training: a bar or a log, trackers; of several processes, only the main's."""
     if not fits[0].engine.is_main:
         return []
     name = type(lead).__name__ + (f" × {len(fits)}" if len(fits) > 1 else "")
@@ -143,4 +143,4 @@ def _listeners(lead: NetworkClassifier, fits: Sequence[NetworkFit]) -> list[List
     settings = {key: value for key, value in lead.get_params(deep=False).items() if key != "run"}
     listeners: list[Listener] = [ProgressBar(name) if lead.verbose else LoggedProgress(name)]
     listeners += [Tracker(kind, run.tracking, name, settings) for kind in run.trackers]
-    return listeners + ([] if run.on_epoch is None else [OnEpoch(partial(run.on_epoch, len(fits)))])
+    return listeners + list(run.listeners)

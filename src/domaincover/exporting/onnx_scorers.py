@@ -121,16 +121,17 @@ def _log_odds(graph: OnnxGraph, model: CalibratedPredictor) -> str:
 
 def _corrected(graph: OnnxGraph, model: Any, probabilities: str) -> str:
     """Return probabilities with what an adapted model has learned from labels, as `calibration.few_labels` does."""
-    logits = graph.add("Add", _log(graph, probabilities, LOWEST_PROBABILITY), graph.constant(model.correction_["bias"]))
-    if model.feature_encoder_ is None:  # there are no features
-        return graph.softmax(logits)
-    columns = graph.cast(encoded(graph, model.feature_encoder_), DOUBLE)
-    centred = graph.add("Sub", columns, graph.constant(model.feature_scale_["mean"]))
+    logs = _log(graph, probabilities, LOWEST_PROBABILITY)
+    mean = graph.add("Div", graph.by_row("ReduceSum", logs), graph.constant(float(len(model.classes_))))
+    features = graph.add("Sub", logs, mean)
+    if model.feature_encoder_ is not None:
+        columns = graph.cast(encoded(graph, model.feature_encoder_), DOUBLE)
+        features = graph.add("Concat", columns, features, axis=1)
+    centred = graph.add("Sub", features, graph.constant(model.feature_scale_["mean"]))
     scaled = graph.add("Mul", centred, graph.constant(1 / model.feature_scale_["unit"]))
     cut = graph.add("Clip", scaled, graph.constant(-FAR), graph.constant(FAR))
-    return graph.softmax(
-        graph.add("Add", logits, graph.add("MatMul", cut, graph.constant(model.correction_["weights"])))
-    )
+    moved = graph.add("MatMul", cut, graph.constant(model.correction_["weights"]))
+    return graph.softmax(graph.add("Add", graph.add("Add", logs, moved), graph.constant(model.correction_["bias"])))
 
 
 def raw_scores(graph: OnnxGraph, estimator: Any, classes: Any) -> str:

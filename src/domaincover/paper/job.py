@@ -7,7 +7,7 @@ import re
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,17 +30,20 @@ from domaincover.estimators.base import SetClassifier
 from domaincover.estimators.network import NetworkClassifier
 from domaincover.evaluation import domain_report
 from domaincover.networks.threads import one_thread
+from domaincover.paper.authors_code import SilentChoices
 from domaincover.paper.methods import PROMISED_FOLDS, Method, study_method
 from domaincover.paper.run_directory import write_json, write_run
 from domaincover.paper.shared_fits import fit_all
 from domaincover.paper.source_datasets import SourceDataset
 from domaincover.paper.study import Run
-from domaincover.paper.study_data import StudyData, draw_study_data
+from domaincover.paper.study_data import Drawn, StudyData, draw_split, draw_study_data
 from domaincover.paper.study_datasets import StudyDataset
 from domaincover.prediction_sets import Sets
+from domaincover.training.listeners import Listener
 from domaincover.training.settings import TrainingRun
 
 CHECKPOINTS = ".checkpoints"
+Say = Callable[[str], object]
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,65 @@ def _rough_cost(job: Job) -> float:
     return (job.setting.hidden + 20 * job.n_networks) * (0.5 if job.scorer == "erm-half" else 1)
 
 
+def prepare(jobs: Sequence[Job], say: Say) -> list[Job]:
+    """Check the jobs' data, and compute the features of frozen networks.
+
+    Each image is decoded once, whichever seeds use it. Too many unreadable images raise an error here.
+    """
+    runs: dict[str, list[Run]] = defaultdict(list)
+    for job in jobs:
+        runs[job.dataset] += job.runs
+    unreadable = {name: _prepare(own[0].setting, own, say) for name, own in runs.items()}
+    return [replace(job, unreadable=unreadable[job.dataset]) for job in jobs]
+
+
+def _prepare(source: StudyDataset, runs: Sequence[Run], say: Say) -> frozenset[Any]:
+    """Prepare the images or texts of a data set, and return the examples that cannot be read."""
+    if not isinstance(source, SourceDataset):
+        return frozenset()
+    min_cell_size, choices = runs[0].min_cell_size, runs[0].choices
+    draws = [draw_split(source, seed, min_cell_size, choices) for seed in sorted({run.seed for run in runs})]
+    for drawn in draws:
+        _check_cells(drawn, min_cell_size, choices)
+    unreadable = _unreadable(source, draws, say)
+    if not source.trains_whole_networks and source.source_network.cache is not None:  # or each process computes them
+        for number, drawn in enumerate(draws):
+            used = drawn.examples[[one not in unreadable for one in drawn.examples]]
+            if number == 0:
+                kind = source.source_network.kind
+                say(f"Computing features of {len(used):,} {kind}s, or taking them from the cache.")
+            source.inputs(used)
+    return unreadable
+
+
+def _check_cells(drawn: Drawn, min_cell_size: int, choices: SilentChoices) -> None:
+    """Reject a split in which no cell would be reported; the seen rows may be too few where training comes first."""
+    data, parts = drawn.data, drawn.split._asdict()
+    if choices.small_domains == "train first":
+        parts.pop("seen")
+    for name, rows in parts.items():
+        counts = count_cells(data.domains[rows], data.labels[rows], data.n_domains, data.n_labels)
+        if counts.max() < min_cell_size:
+            raise InputError(
+                f"no label of a domain has {min_cell_size} or more {name} examples; raise "
+                "max_train_rows and max_test_rows, or lower min_cell_size."
+            )
+
+
+def _unreadable(source: SourceDataset, draws: Iterable[Drawn], say: Say) -> frozenset[Any]:
+    """Return the examples whose images cannot be read."""
+    network = source.source_network
+    if network.kind == "text":
+        return frozenset()
+    examples = np.unique(np.concatenate([drawn.examples for drawn in draws]))
+    images = source.sources(examples)
+    if images.dtype != object:  # pixels
+        return frozenset()
+    say(f"Checking {len(images):,} images.")
+    readable = network.readable(images)
+    return frozenset() if readable is None else frozenset(examples[~readable])
+
+
 def run_job(
     job: Job, out: Path, on_epoch: Callable[[int], object] = lambda _: None, n_threads: int | None = None
 ) -> None:
@@ -112,7 +174,7 @@ def run_job(
     """
     epochs = Epochs(on_epoch, job.epochs, job.n_networks)
     checkpoints = out / CHECKPOINTS / job.file if job.setting.trains_large_networks else None
-    training = TrainingRun(checkpoints=checkpoints, resume=True, on_epoch=epochs.add)
+    training = TrainingRun(checkpoints=checkpoints, resume=True, listeners=(epochs,))
     with threads_for(job.setting, n_threads):
         seeds = sorted({run.seed for run in job.runs})
         cell_size, choices = job.runs[0].min_cell_size, job.runs[0].choices
@@ -140,15 +202,19 @@ def estimator_of(run: Run, training: TrainingRun | None = None) -> Any:
     return model.set_params(**own) if own else model
 
 
-class Epochs:
+class Epochs(Listener):
     """Tells the epochs of one network that are done, as the mean over networks and stacks."""
 
     def __init__(self, tell: Callable[[int], object], n_epochs: int, n_networks: int) -> None:
         self._tell, self._n_epochs, self._n_networks, self._n_done = tell, n_epochs, n_networks, 0
 
-    def add(self, n_networks: int) -> None:
+    def start(self, epochs: int, n_batches: int, n_networks: int = 1) -> None:  # noqa: ARG002
+        """Note how many networks train together."""
+        self._n_together = n_networks
+
+    def epoch(self, n_done: int) -> None:  # noqa: ARG002
         """Count an epoch of a stack of networks."""
-        self._n_done += n_networks
+        self._n_done += self._n_together
         self._tell(min(self._n_done // self._n_networks, self._n_epochs))
 
 

@@ -35,18 +35,23 @@ Say = Callable[[str], object]
 OnProgress = Callable[[Mapping[str, int]], object]
 
 
-@dataclass(frozen=True)
-class Failure:
-    """A failed job and its reason."""
+class Fault(NamedTuple):
+    """Why a job failed, and whether the input caused it."""
+
+    reason: str
+    is_input: bool = False
+
+
+class Failure(NamedTuple):
+    """A failed job, the number of its runs that are missing, and its fault."""
 
     job: str
     n_runs: int
     reason: str
-    is_input: bool = False  # whether the input caused it
+    is_input: bool = False
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """Numbers of earlier and new runs, the duration of the new ones, and failures."""
 
     n_finished_before: int
@@ -55,8 +60,7 @@ class Outcome:
     failures: tuple[Failure, ...] = ()
 
 
-@dataclass(frozen=True)
-class StudyPlan:
+class StudyPlan(NamedTuple):
     """The jobs to run, and the number of finished runs."""
 
     jobs: tuple[Job, ...]
@@ -88,8 +92,7 @@ def plan_studies(studies: Sequence[Study], out: Path, say: Say = lambda _: None)
 
     A run shared by several studies is done once.
     """
-    from domaincover.paper.job import plan_jobs
-    from domaincover.paper.preparation import prepare
+    from domaincover.paper.job import plan_jobs, prepare
 
     check_sources(studies)
     runs = _distinct(run for study in studies for run in study.runs())
@@ -197,13 +200,6 @@ def _distinct(runs: Iterable[Run]) -> list[Run]:
 
 class AbandonedError(Exception):
     """The study that started this job has ended."""
-
-
-class Fault(NamedTuple):
-    """Why a job failed, and whether the input caused it."""
-
-    reason: str
-    is_input: bool = False
 
 
 @dataclass(frozen=True)

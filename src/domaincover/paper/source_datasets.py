@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.data.images import check_files_can_be_read
 from domaincover.datasets import DatasetTable
 from domaincover.errors import InputError, suggestion
 from domaincover.options import SourceKind
@@ -178,6 +177,8 @@ class SourceDataset(TableDataset):
     def check(self, min_cell_size: int) -> None:
         """Raise if the network or the data cannot be used, before anything is written."""
         import torch
+
+        from domaincover.data.images import check_files_can_be_read  # it loads pandas
 
         self.source_network.check()
         try:

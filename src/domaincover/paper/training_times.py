@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from domaincover.errors import InputError
@@ -26,7 +25,7 @@ METHODS = ("erm", "set-cover")
 TURNS = 3
 
 
-def measure_times(study: Study, out: Path, on_dataset: Callable[[str], object] = lambda _: None) -> None:
+def measure_times(study: Study, out: Path, say: Callable[[str], object] = lambda _: None) -> None:
     """Time the training of ERM and SET-COVER on the data set of a study; an existing measurement is kept.
 
     ERM and SET-COVER alternate in short turns, so that a machine that slows down affects both. Networks with all layers
@@ -42,7 +41,7 @@ def measure_times(study: Study, out: Path, on_dataset: Callable[[str], object] =
     if file.exists():
         check_made_with(_read(file)["config"], config, file)
         return
-    on_dataset(study.dataset)
+    say(f"Measuring training times on {study.dataset}.")
     content = {"config": config, "seconds": _measured(study), "versions": versions()}
     file.parent.mkdir(exist_ok=True)
     write_whole(file, (json.dumps(content, indent=1) + "\n").encode())
@@ -70,16 +69,12 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _of_whole_networks(out: Path) -> list[dict[str, Any]]:
-    seconds: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    notes = {}
-    for report in read_reports(out, lambda config: config.get("learn") == "all", METHODS):
-        notes[report["config"]["dataset"]] = note_on(report["config"])
-        seconds[report["config"]["dataset"]][report["config"]["method"]].append(report["seconds"]["train"])
-    return [
-        {"dataset": dataset, **{name: fmean(found[name]) for name in METHODS}, "note": notes[dataset]}
-        for dataset, found in seconds.items()
-        if found.keys() >= set(METHODS)
-    ]
+    reports = read_reports(out, lambda config: config.get("learn") == "all", METHODS)
+    rows = [{**report["config"], **report["seconds"], "note": note_on(report["config"])} for report in reports]
+    if not rows:
+        return []
+    means = pd.DataFrame(rows).pivot_table(index=["dataset", "note"], columns="method", values="train")
+    return list(means.reindex(columns=list(METHODS)).dropna().reset_index().to_dict("records"))  # type: ignore[arg-type]
 
 
 def _measured(study: Study) -> dict[str, float]:
@@ -90,16 +85,10 @@ def _measured(study: Study) -> dict[str, float]:
     with threads_for(study.setting):
         for method in METHODS:  # warm-up, not counted
             _train(replace(runs[method], epochs=1))
-        for turn in range(TURNS):
-            for method in METHODS:
-                run = replace(runs[method], epochs=_share(runs[method].epochs, turn))
-                if run.epochs:
-                    seconds[method] += _train(run)
+        for part in np.array_split(np.arange(runs["erm"].epochs), TURNS):
+            for method in METHODS if len(part) else ():
+                seconds[method] += _train(replace(runs[method], epochs=len(part)))
     return seconds
-
-
-def _share(n_epochs: int, turn: int) -> int:
-    return n_epochs // TURNS + (turn < n_epochs % TURNS)
 
 
 def _train(run: Run) -> float:

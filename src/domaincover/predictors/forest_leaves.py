@@ -36,7 +36,7 @@ class Structure(NamedTuple):
     def of(cls, forest: Forest, most_levels: int) -> Structure:
         """Go down all trees at once; what lies below the last level is left out."""
         n_trees, n_leaves = len(forest.root), len(forest.value)
-        of_split, of_leaf = np.empty(len(forest.feature), dtype=np.int32), np.empty(n_leaves, dtype=np.int32)
+        of_split, of_leaf = np.zeros(len(forest.feature), dtype=np.int32), np.zeros(n_leaves, dtype=np.int32)
         node, tree, levels = forest.root, np.arange(n_trees, dtype=np.int32), list[NDArray[np.int32]]()
         while len(node) and len(levels) < most_levels:
             is_split = node >= 0

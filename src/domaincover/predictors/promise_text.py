@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from domaincover.calibration.confidence import confidence_text, order_ranks
 
@@ -12,16 +13,18 @@ if TYPE_CHECKING:
     from domaincover.predictors.calibrated_predictors import CalibratedPredictor
 
 
+def promised_apart(model: Any) -> NDArray[np.bool_]:
+    """Return which labels are in too few calibration domains to be promised together with the others."""
+    if not hasattr(model, "domains_by_label_"):
+        return np.zeros(len(model.classes_), dtype=bool)
+    few = order_ranks(model.domains_by_label_, model.domain_confidence) < 1
+    return np.asarray(model.own_criterion.constrained & few & np.isfinite(model.thresholds_))
+
+
 def _rare_in_words(model: Any) -> list[str]:
     """Say which labels are promised by themselves, each with its probability, and which are not promised."""
-    if not hasattr(model, "domains_by_label_"):
-        return []
-    n_domains = model.domains_by_label_
-    rare = (
-        model.own_criterion.constrained
-        & (order_ranks(n_domains, model.domain_confidence) < 1)
-        & np.isfinite(model.thresholds_)
-    )
+    rare = promised_apart(model)
+    n_domains = model.domains_by_label_ if rare.any() else np.zeros(len(rare))
     by_itself, unpromised = rare & (n_domains > 0), rare & (n_domains == 0)
     said = []
     if by_itself.any():

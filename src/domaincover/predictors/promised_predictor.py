@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from domaincover.calibration.adaptation import AdaptiveThresholds
 from domaincover.calibration.adaptation_fit import Promise, ScoredRows
 from domaincover.calibration.familiarity import FamiliarityTable
-from domaincover.calibration.few_labels import Correction, FeatureScale, learn_correction, rows_to_label
+from domaincover.calibration.few_labels import Correction, FeatureScale, learn_correction, rows_to_label, with_scores
 from domaincover.calibration.few_labels_fit import Level, TaughtRows, gain_in_domains
 from domaincover.calibration.links import log_odds
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
@@ -34,11 +34,16 @@ from domaincover.predictors.names import (
     n_rows_of,
 )
 from domaincover.predictors.promise_text import promise_in_words
+from domaincover.predictors.record import Record, recalibrated, record_report, recorded, verdict_on
+from domaincover.promises.verdict import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LEARNED_TO_ADAPT = ("adaptation_", "later_adaptation_", "few_labels_", "label_gain_", "label_pool_", "familiarity_")
+LEARNED_TO_ADAPT = (
+    *("adaptation_", "later_adaptation_", "few_labels_", "label_gain_", "label_pool_", "familiarity_"),
+    *("calibration_residuals_", "record_"),
+)
 UNFAMILIAR = 0.05  # p-values below are reported as unusual
 MOST_ROWS = np.iinfo(np.int64).max
 
@@ -74,6 +79,10 @@ class PromisedPredictor(CalibratedPredictor):
     correction_: dict[str, Any]
     familiarity_: dict[str, Any]
     adapted_: dict[str, Any]
+    calibration_residuals_: NDArray[np.float64]
+    domains_by_label_: NDArray[np.int64]
+    record_: Record
+    n_recorded_: int
 
     def predict_set(self, X: Any, domains: Any = None) -> Sets:
         """Return the sets as booleans, examples × labels in the order of `classes_`.
@@ -190,7 +199,8 @@ class PromisedPredictor(CalibratedPredictor):
         sizes.append(_mean_size(others, adapted.thresholds_))
         if level and encoded is not None:
             features, kept = FeatureScale(**self.feature_scale_), self.few_labels_[level]
-            adapted.correction_ = self._learned(level, features, encoded[readable], rows.probabilities, labels)
+            own = with_scores(encoded[readable], rows.probabilities)
+            adapted.correction_ = self._learned(level, features, own, rows.probabilities, labels)
             corrected = adapted._corrected(rows.probabilities, encoded[readable])
             rows = Scored(log_odds(corrected), corrected)
             n_evidence = int(Level.of(kept).n_evidence(np.array(len(labels)), n_labels))
@@ -224,14 +234,16 @@ class PromisedPredictor(CalibratedPredictor):
     ) -> NDArray[np.int64]:
         """Return what `choose_rows` does, for rows that were scored in blocks."""
         self._checked_adaptive(required=True)
+        self._check_calibrated_for_labels()
         if not self._label_levels:
-            raise InputError(f"this model has nothing to learn from labels: {self._no_labels_in_words}.")
+            warnings.warn(f"labels will change nothing: {self._no_labels_in_words}.", stacklevel=3)
         if n_rows < 1:
             raise InputError(f"the number of rows to label must be 1 or more, got {n_rows}.")
         rng = np.random.default_rng(random_state)
         readable = np.flatnonzero(np.isfinite(scored.probabilities).all(axis=1))
         pool = rng.permutation(readable)[: max(self.label_pool_, n_rows)]
-        features = FeatureScale(**self.feature_scale_).standardised(encoded[pool])[None]
+        features = with_scores(encoded[pool], scored.probabilities[pool])
+        features = FeatureScale(**self.feature_scale_).standardised(features)[None]
         inputs = features, scored.probabilities[pool][None], np.ones((1, len(pool)), dtype=bool)
         return pool[rows_to_label(*inputs, min(n_rows, len(pool)), self.label_rows, rng)[0]]
 
@@ -273,8 +285,7 @@ class PromisedPredictor(CalibratedPredictor):
         import pandas as pd
 
         self._checked_adaptive(required=True)
-        if not self._label_levels:
-            raise InputError(f"this model has nothing to learn from labels: {self._no_labels_in_words}.")
+        self._check_calibrated_for_labels()
         readable = np.isfinite(scored.probabilities).all(axis=1)
         rows = ScoredRows(*scored, labels, domains.codes).of(readable)
         criterion = self.own_criterion
@@ -284,7 +295,7 @@ class PromisedPredictor(CalibratedPredictor):
         levels |= {number: Level.of(kept) for number, kept in self.few_labels_.items()}
         known = {number: max(level for level in levels if level <= number) for number in (0, *n_labels)}
         asked = {number: levels[level] for number, level in known.items()}
-        features = FeatureScale(**self.feature_scale_).standardised(encoded[readable])
+        features = FeatureScale(**self.feature_scale_).standardised(with_scores(encoded[readable], rows.probabilities))
         rng = np.random.default_rng(random_state)
         found = gain_in_domains(promise, TaughtRows(rows, features), asked, self.label_rows, rng)
         by_number = {
@@ -296,7 +307,9 @@ class PromisedPredictor(CalibratedPredictor):
     def encoded_features(self, X: Any) -> NDArray[Any]:
         """Return the features of rows that labels are learned by: a table's encoded columns, or a network's last."""
         if n_rows_of(X) == 0 or not hasattr(self, "feature_scale_"):
-            return np.empty((n_rows_of(X), len(self.feature_scale_["mean"]) if hasattr(self, "feature_scale_") else 0))
+            of_scores = len(self.classes_)  # which come beside these
+            width = len(self.feature_scale_["mean"]) - of_scores if hasattr(self, "feature_scale_") else 0
+            return np.empty((n_rows_of(X), width))
         if self.feature_encoder_ is None:
             return last_features(self.predictors_[0], X)
         return encoded_by(self.feature_encoder_, X)
@@ -307,11 +320,11 @@ class PromisedPredictor(CalibratedPredictor):
         return tuple(getattr(self, "few_labels_", ()))
 
     def _learned(
-        self, level: int, scale: FeatureScale, encoded: NDArray[Any], probabilities: NDArray[Any], labels: NDArray[Any]
+        self, level: int, scale: FeatureScale, features: NDArray[Any], probabilities: NDArray[Any], labels: NDArray[Any]
     ) -> dict[str, Any]:
-        """Return the correction that the labelled rows of a domain teach, of encoded features that are cut."""
+        """Return the correction that the labelled rows of a domain teach, of features that are cut."""
         known = labels != MISSING_LABEL
-        stack = scale.standardised(encoded[known])[None], probabilities[known][None], labels[known][None]
+        stack = scale.standardised(features[known])[None], probabilities[known][None], labels[known][None]
         weights, bias = (part[0] for part in learn_correction(*stack, self.few_labels_[level]["prior_scale"]))
         return {"weights": weights if scale.projection is None else scale.projection @ weights, "bias": bias}
 
@@ -323,7 +336,7 @@ class PromisedPredictor(CalibratedPredictor):
         return replace(super().mean_, correct=lambda found, X: self._corrected(found, self.encoded_features(X)))
 
     def _corrected(self, probabilities: NDArray[Any], encoded: NDArray[Any]) -> NDArray[np.float64]:
-        features = FeatureScale(**self.feature_scale_).cut(encoded)
+        features = FeatureScale(**self.feature_scale_).cut(with_scores(encoded, probabilities))
         return Correction(**self.correction_).probabilities(probabilities, features)
 
     def _of_later_rows(self, adaptation: dict[str, Any], rows: Scored, n_evidence: int) -> NDArray[np.float64]:
@@ -337,6 +350,10 @@ class PromisedPredictor(CalibratedPredictor):
         if not self._label_levels:
             return f"{what}, which changes nothing: {self._no_labels_in_words}."
         return f"{what}, which changes nothing: this model learns from {min(self._label_levels)} labels or more."
+
+    def _check_calibrated_for_labels(self) -> None:
+        if not hasattr(self, "feature_scale_"):
+            raise InputError(f"this model has nothing to learn from labels: {self._no_labels_in_words}.")
 
     @property
     def _no_labels_in_words(self) -> str:
@@ -374,6 +391,39 @@ class PromisedPredictor(CalibratedPredictor):
         given = np.full(n_rows_of(X), ONLY_DOMAIN) if domains is None else domains
         sets, kind = self.adapted_sets(X, given) if adapts else (self.predict_set(X), self.threshold_kind)
         return replace(self.report_on_sets(sets, y, domains, min_cell_size=min_cell_size), thresholds=kind)
+
+    def record(self, X: Any, y: Any, domains: Any) -> Self:
+        """Add the outcome of new domains to the model's record, and return the model.
+
+        All rows of a domain come in one call; a domain that is in the record already, or that training has seen, is
+        rejected. The record keeps counts and residuals, no rows, and is saved with the model.
+        """
+        return self.record_scored(self.scored(X), y, domains)
+
+    def record_scored(self, scored: Scored, y: Any, domains: Any) -> Self:
+        """Do what `record` does, for rows that were scored in blocks."""
+        self.record_ = recorded(self, scored, y, domains)
+        return self
+
+    def record_report(self) -> DomainReport:
+        """Report the domains of the record in the order in which they came; with adapted thresholds if it can adapt."""
+        return record_report(self)
+
+    def recalibrated(self) -> Self:
+        """Return a copy in which the domains of the record calibrate, too, without a new fit.
+
+        With "held-out-domains" the promise is exact for new domains drawn like all of these, if it was fixed before
+        after how many recorded domains to calibrate again; docs/promises.md says what else is expected.
+        """
+        return recalibrated(self)
+
+    def verdict(self, report: DomainReport | None = None) -> Verdict | None:
+        """Return whether the new domains of a report, or of the record, contradict the promise.
+
+        None where they say nothing of it: another target, smaller cells, or no domain that the model has not seen. The
+        tests may be read at any time, and after every domain (docs/promises.md).
+        """
+        return verdict_on(self, report)
 
     @property
     def can_adapt(self) -> bool:

@@ -19,6 +19,7 @@ from domaincover.options import MIN_CELL_SIZE
 from domaincover.prediction_sets import Sets
 from domaincover.predictors.names import ONLY_DOMAIN, check_fitted, coded_domains, label_codes
 from domaincover.promises.certificates import Certificate, certify
+from domaincover.promises.verdict import Verdict
 
 DEFAULT_TARGET = 0.9  # of models without a target of their own, such as a mean
 
@@ -113,7 +114,12 @@ class SetPredictor:
             )
         report = self.domain_report(X, y, domains, min_cell_size=min_cell_size)
         target = self._own_target if target_recall is None else target_recall
-        return certify(report, target, confidence=confidence, seen_domains=self.seen_domains_)
+        verdict = self.verdict(report.under(target))
+        return certify(report, target, confidence=confidence, seen_domains=self.seen_domains_, verdict=verdict)
+
+    def verdict(self, report: DomainReport | None = None) -> Verdict | None:  # noqa: ARG002
+        """Return whether new domains contradict the promise: None without one that is about all labels of a domain."""
+        return None
 
     @property
     def own_criterion(self) -> Criterion:

@@ -47,6 +47,7 @@ def certificate_text(certificate: Certificate, width: int = 100) -> str:
         noise_sentence(certificate),
     ]
     parts = [
+        *([] if certificate.verdict is None else [wrapped(str(certificate.verdict), width)]),
         wrapped(f"From {n_domains} domains{_whose(certificate)}, {n_examples:,} examples{thresholds}.", width),
         *([wrapped(certificate.doubt, width)] if certificate.doubt else []),
         *(wrapped(paragraph, width) for paragraph in paragraphs),
@@ -70,21 +71,17 @@ def _whose(certificate: Certificate) -> str:
 
 
 def one_line(certificate: Certificate) -> str:
-    """Return the certificate in one line."""
-    found, confidence = certificate.domains, percent(certificate.confidence)
+    """Return what follows for the next domain in one line."""
+    return f"{' '.join(_follows(certificate))} (domaincover certify says more.)"
+
+
+def _follows(certificate: Certificate) -> list[str]:
+    """Return what follows for the next domain: counted, of its true recalls, and on what condition."""
+    found = certificate.domains
     if found.next_at_least < WORTH_SAYING:
-        return f"From these {found.n_domains} domains nothing can be promised about the next one."
-    truly, what = found.next_truly_at_least, _true(certificate)
-    if truly is None:
-        then = ""
-    elif truly < WORTH_SAYING:
-        then = f"; rows or domains are too few to say whether its {what} at target"
-    else:
-        then = f", and its {what} at target with at least {probability(truly)}"
-    return (
-        f"With {confidence} confidence the next domain, if drawn like these {found.n_domains}, is at target with a "
-        f"probability of at least {probability(found.next_at_least)}{then} (domaincover certify says more)."
-    )
+        return [next_sentence(certificate)]
+    truly = [] if found.next_truly_at_least is None else [_conclusion(certificate)]
+    return [next_sentence(certificate), *truly, "This holds if the next domain is drawn like these."]
 
 
 def observed_sentence(certificate: Certificate) -> str:
@@ -107,7 +104,7 @@ def next_sentence(certificate: Certificate) -> str:
     """Return the statement about the next domain's observed recall."""
     found = certificate.domains
     if found.next_at_least < WORTH_SAYING:
-        return "So nothing can be promised about the next domain."
+        return f"From these {found.n_domains} domains nothing can be promised about the next one."
     return (
         f"With {percent(certificate.confidence)} confidence, the next domain will be at target with a probability "
         f"of at least {probability(found.next_at_least)} (among all such domains, their share lies between "
@@ -157,15 +154,14 @@ def statement(certificate: Certificate) -> str:
     """Return what somebody who signs the certificate states, in a few sentences."""
     found = certificate.domains
     new = "new to it" if certificate.known_unseen else "taken to be new to it"
+    found_wrong = certificate.verdict is not None and certificate.verdict.is_contradicted
     said = [
+        *([str(certificate.verdict)] if found_wrong else []),
         f"The model named above was tried in {found.n_domains} domains that were {new}, on {certificate.n_examples:,} "
         "rows with known labels.",
         observed_sentence(certificate),
-        next_sentence(certificate),
+        *_follows(certificate),
     ]
-    if found.next_at_least >= WORTH_SAYING:
-        said += [] if found.next_truly_at_least is None else [_conclusion(certificate)]
-        said.append("This holds if the next domain is drawn like these.")
     return " ".join(said)
 
 

@@ -33,6 +33,7 @@ from domaincover.evaluation import DomainReport
 from domaincover.options import CriterionName, ThresholdKind
 from domaincover.prediction_sets import check_share
 from domaincover.promises.clopper_pearson import lower_bound, upper_bound
+from domaincover.promises.verdict import Verdict
 
 MOST_NAMES = 5
 AT_TARGET, UNDECIDED, BELOW = 1, 0, -1
@@ -71,6 +72,7 @@ class Certificate:
     `known_unseen` tells whether the domains were compared with those that the model has seen. `criterion` says what is
     at target: every constrained label's recall, or the coverage of a domain, about which no label has a statement.
     `doubt` names domains that were taken for new but look like some that the model has seen; None where none does.
+    `verdict` says whether the model's promise is contradicted by these domains; None without a promise.
     """
 
     target_recall: float | dict[str, float]
@@ -85,10 +87,11 @@ class Certificate:
     known_unseen: bool = False
     criterion: CriterionName = "min-recall"
     doubt: str | None = None
+    verdict: Verdict | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data for strict JSON."""
-        return asdict(self)
+        """Return everything as plain data for strict JSON, the verdict first."""
+        return {"verdict": None, **asdict(self)} | ({} if self.verdict is None else {"verdict": self.verdict.to_dict()})
 
     def text(self, width: int = 100) -> str:
         """Return the certificate as sentences, no line longer than the width, and a table of the labels."""
@@ -113,6 +116,7 @@ def certify(
     confidence: float = 0.95,
     row_error: float | None = None,
     seen_domains: Collection[Hashable] | None = None,
+    verdict: Verdict | None = None,
 ) -> Certificate:
     """Bound the probability that the next domain is at the target, from domains that the model must not have seen.
 
@@ -121,7 +125,8 @@ def certify(
     of them is rejected; without them the certificate does not say that the domains are new. The method `certify` of a
     classifier knows them. `row_error` bounds the share of domains truly below the target that are shown at target, by
     default 1 − confidence; it must be chosen before the report is seen. `target_recall` is a number or a mapping by
-    label, which leaves other labels out; a report under the criterion of coverage is certified for its coverage.
+    label, which leaves other labels out; a report under the criterion of coverage is certified for its coverage. The
+    `verdict` on the model's promise (`model.verdict(report)`) stands first on the certificate.
 
     >>> import numpy as np
     >>> from domaincover import certify, domain_report
@@ -163,6 +168,7 @@ def certify(
         known_unseen=seen_domains is not None,
         criterion=criterion.name,
         doubt=_doubt(report, seen_domains),
+        verdict=verdict,
     )
 
 

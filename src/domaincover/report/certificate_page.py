@@ -13,11 +13,13 @@ from domaincover.promises.certificate_text import (
     RESTS_ON,
     THRESHOLDS,
     WORTH_SAYING,
+    next_sentence,
     noise_sentence,
     statement,
     truth_sentence,
 )
 from domaincover.promises.certificates import Certificate, Evidence
+from domaincover.promises.verdict import verdict_lines
 from domaincover.report.domain_bars import size_histogram
 from domaincover.report.domain_headline import claim_in_words
 from domaincover.report.domain_reports import n_at_target, worst_first
@@ -28,6 +30,7 @@ from domaincover.report.template import rendered
 MOST_DOMAINS_IN_PRINT = 16
 MOST_LABELS_IN_PRINT = 8
 LEFT_OUT = ("from examples", "Empty sets")
+CONTRADICTED = "Certificate of a contradicted promise"
 NO_PROMISE = "Nothing was promised when the model was fitted: the target was an aim."
 
 
@@ -51,12 +54,13 @@ def write_certificate_page(
     shown = worst_first({"model": report}, target_recall)["model"]
     n_domains, n_held = len(shown.domain_names), n_at_target(shown)
     columns = domain_columns({"model": shown})
-    block = certified(certificate)
+    block, verdict = certified(certificate), certificate.verdict
     together, *labels = block["rows"]
     page = rendered(
         "certificate_page.html",
         charts={},
-        title="Certificate",
+        title="Certificate" if verdict is None or not verdict.is_contradicted else CONTRADICTED,
+        verdict=verdict_lines(verdict, shown),
         statement=statement(certificate),
         subject=f"Prediction sets for {settings.get('label', 'labels')}, by {settings.get('domain', 'domain')}",
         identity={
@@ -85,10 +89,9 @@ def certified(certificate: Certificate, notes: Sequence[str] = ()) -> dict[str, 
     """Return what a page shows of a certificate: figures, sentences with notes on its model, and a row per label."""
     found, is_coverage = certificate.domains, certificate.criterion == "coverage"
     says_something = any(bound and bound >= WORTH_SAYING for bound in (found.next_at_least, found.next_truly_at_least))
-    nothing = f"From these {found.n_domains} domains nothing can be promised about the next one."
     return {
         "of": certificate,
-        "paragraphs": [truth_sentence(certificate) if says_something else nothing, *notes],
+        "paragraphs": [(truth_sentence if says_something else next_sentence)(certificate), *notes],
         "rows": [
             ("Coverage" if is_coverage else "All labels", found),
             *zip(shown_names(list(certificate.labels)), certificate.labels.values(), strict=True),

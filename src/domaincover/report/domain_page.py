@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from domaincover.criteria import TargetRecall
+from domaincover.evaluation import DomainReport
 from domaincover.files import write_whole
 from domaincover.promises.certificates import Certificate
 from domaincover.report.certificate_page import certified
@@ -34,8 +35,14 @@ def write_domain_page(
     certificate_notes: Sequence[str] = (),
     adaptation: DomainAdaptation | None = None,
     label_gain: pd.DataFrame | None = None,
+    verdict: Sequence[str] = (),
+    by: str | None = None,
+    groups: Mapping[str, DomainReport] | None = None,
 ) -> None:
     """Write the page as one file that needs no network; `kind` is a word for the domains, such as "unseen".
+
+    It begins with the `verdict` on a promise (`verdict_lines`). The reports of `groups` of rows, told apart by a column
+    `by`, have a row each in a table of their own.
 
     A certificate of the same domains is shown in its own block, with notes on its model. An `adaptation`, in
     the order of the reports' domains, adds the thresholds and the p-value of each domain, and a `label_gain` set size
@@ -51,6 +58,7 @@ def write_domain_page(
     page = rendered(
         "domain_page.html",
         title=title,
+        verdict=list(verdict),
         headline=headline,
         notes=[*lines, *notes],
         sizes=size_histogram(model),
@@ -59,6 +67,8 @@ def write_domain_page(
         label_bars=None if label_gain is None or len(label_gain) < 2 else label_bars(label_gain),
         looks=data.looks,
         summaries={name: summary_texts(report) for name, report in shown.items()},
+        by=by,
+        groups={name: summary_texts(report.under(target_recall)) for name, report in (groups or {}).items()},
         certificate=None if certificate is None else certified(certificate, certificate_notes),
         target=target_in_words(target_recall),
         measure=measure_of(model),

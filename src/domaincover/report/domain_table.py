@@ -18,7 +18,7 @@ from domaincover.report.domain_reports import (
     worst_first,
     worst_labels,
 )
-from domaincover.report.readable import ABSENT, bound_text, percent, recall_text, shortened
+from domaincover.report.readable import ABSENT, bound_text, percent, recall_text, shortened, shown_names
 from domaincover.terminal.text import TextColumn, fitted, table_of, total, written
 
 BELOW = "▼"
@@ -113,8 +113,20 @@ def domain_table(
 def summary_table(reports: Reports, target_recall: TargetRecall, *, width: int = 110, color: bool = False) -> str:
     """Return one row per method: min recall and set size over domains, the share at target and by chance alone."""
     shown = worst_first(reports, target_recall)
+    return _summaries("Method", shown, width, color)
+
+
+def group_table(by: str, groups: Reports, target_recall: TargetRecall, *, width: int = 110, color: bool = False) -> str:
+    """Return one row per group of rows, such as each sex, over the domains in which it counts."""
+    if not groups:
+        return f"No group of {by} has rows enough of a label in any domain.\n"
+    named = zip(shown_names(list(groups)), groups.values(), strict=True)
+    return _summaries(by, {name: report.under(target_recall) for name, report in named}, width, color)
+
+
+def _summaries(first: str, shown: Reports, width: int, color: bool) -> str:
     rows = [summary_texts(report) for report in shown.values()]
-    columns = [TextColumn("Method", list(shown), is_text=True, least=SHORTEST_NAME)]
+    columns = [TextColumn(first, list(shown), is_text=True, least=SHORTEST_NAME)]
     columns += [
         TextColumn(_on_two_lines(head), [row[head] for row in rows], turn=SUMMARY_TURNS.get(head, 0))
         for head in rows[0]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from domaincover.errors import InputError, one_line, torch_needed_for
 from domaincover.predictors.set_predictor import SetPredictor
 from domaincover.saving.parts import PartsReader, PartsWriter
+from domaincover.saving.record import add_record, write_record
 from domaincover.saving.sealed import (
     SavedFolder,
     check_folder,
@@ -61,6 +62,7 @@ def save(
     versions = {name: found for name in LIBRARIES if (found := _version(name)) is not None}
     content = {"domaincover": version("domaincover"), "versions": versions, "parts": writer.parts}
     write_folder(folder, content, files)
+    write_record(folder, model)
 
 
 def load(
@@ -81,13 +83,13 @@ def load(
     model = _made(saved, reader)
     if network is not None and not reader.used_network:
         raise InputError(f"network was given, but the model in {saved.path} was not made with a function.")
-    return model
+    return add_record(model, saved)
 
 
 def load_to_predict(folder: str | Path) -> Any:
     """Load a model to predict, evaluate and adapt with: of a perceptron on tables without scikit-learn and torch."""
     saved, files = _read_whole(folder)
-    return _made(saved, PartsReader(files, to_predict=True))
+    return add_record(_made(saved, PartsReader(files, to_predict=True)), saved)
 
 
 def load_extra(folder: str | Path) -> dict[str, Any] | None:

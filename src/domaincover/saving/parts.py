@@ -85,6 +85,7 @@ SETTINGS = {
 }
 SKOPS = "skops"
 ARRAYS = "arrays.safetensors"  # of all parts
+IN_FILES = ("network_", "record_")
 SAVED_AS = "_saved_as"  # of a predictor: the estimator that its folder names
 # Machine-specific settings: joblib would unpickle a pipeline's memory folder, and a file must not choose where to
 # write caches or checkpoints.
@@ -366,7 +367,7 @@ def _has_predictor(part: Json, parts: list[Json]) -> bool:
 def _content_of(model: Any) -> Content | None:
     """Return what is saved of an estimator; None if only skops can write it."""
     name, has = type(model).__name__, vars(model)
-    learned = {key: value for key, value in has.items() if _is_learned(key) and key != "network_"}
+    learned = {key: value for key, value in has.items() if _is_learned(key) and key not in IN_FILES}
     if SAVED_AS in has:
         params = {key: value for key, value in sorted(has.items()) if not (_is_learned(key) or key == SAVED_AS)}
         return Content(has[SAVED_AS], params, learned)

@@ -26,6 +26,7 @@ FORMAT_VERSION = 3
 OPENING = f'{{"format":"{FORMAT}",'.encode()  # the first bytes of every manifest
 # The only allowed file names, so that a manifest cannot refer to files outside its folder.
 NAMES = re.compile(r"part-\d{1,6}\.(skops|safetensors)|arrays\.safetensors|extra\.json")
+RECORD = "record.json"  # beside the files that the manifest lists
 
 
 class SavedFolder(NamedTuple):
@@ -37,7 +38,7 @@ class SavedFolder(NamedTuple):
     @property
     def checksum(self) -> str:
         """The SHA-256 at the end of the manifest: over its content, and so over the digests of all files."""
-        return _digest(json_bytes(self.content))
+        return digest(json_bytes(self.content))
 
     def read(self, name: str) -> bytes:
         """Return a file's bytes; raise if the file is missing or its checksum differs."""
@@ -45,7 +46,7 @@ class SavedFolder(NamedTuple):
         if not os.path.isfile(path):
             raise InputError(f"{path} is missing, so the model is incomplete; copy or save it again.")
         content = _bytes_of(path)
-        if _digest(content) != self.content["files"][name]:
+        if digest(content) != self.content["files"][name]:
             raise _damaged(path)
         return content
 
@@ -95,7 +96,7 @@ def check_folder(folder: str | Path) -> None:
         raise InputError(f"cannot read {folder}: {fault(error)}.") from error
     if names and not (MANIFEST in names and _bytes_of(target / MANIFEST).startswith(OPENING)):
         raise InputError(f"{folder} is not a model folder and is not empty; choose another name.")
-    foreign = [name for name in names if name != MANIFEST and not NAMES.fullmatch(name)]
+    foreign = [name for name in names if name not in (MANIFEST, RECORD) and not NAMES.fullmatch(name)]
     if foreign:
         raise InputError(f"{folder} also contains {foreign[0]!r}, which would be lost; move it elsewhere.")
 
@@ -116,7 +117,7 @@ def _write_beside(target: Path, content: Mapping[str, Any], files: Mapping[str, 
         digests = {}
         for name, part in files.items():
             (unfinished / name).write_bytes(part)
-            digests[name] = _digest(part)
+            digests[name] = digest(part)
         head = {"format": FORMAT, "format_version": FORMAT_VERSION}
         (unfinished / MANIFEST).write_bytes(_sealed({**head, **content, "files": digests}))
         replace_folder(unfinished, target)
@@ -155,7 +156,7 @@ def _unsealed(written: bytes) -> dict[str, Any] | None:
 
 
 def _sealed(content: Mapping[str, Any]) -> bytes:
-    checksum = _digest(json_bytes(content))
+    checksum = digest(json_bytes(content))
     return json_bytes({**content, "checksum": checksum})
 
 
@@ -171,7 +172,8 @@ def _bytes_of(path: Path) -> bytes:
         raise InputError(f"cannot read {path}: {fault(error)}.") from error
 
 
-def _digest(content: bytes) -> str:
+def digest(content: bytes) -> str:
+    """Return the SHA-256 of some bytes."""
     return hashlib.sha256(content).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""What follows a training while it runs: a progress bar, lines of logging, trackers of metrics, a callback."""
+"""What follows a training while it runs: a progress bar, lines of logging, trackers of metrics."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Step(NamedTuple):
 class Listener:
     """Base class of training callbacks; the methods do nothing."""
 
-    def start(self, epochs: int, n_batches: int) -> None:
-        """Training starts, with so many epochs and batches per epoch."""
+    def start(self, epochs: int, n_batches: int, n_networks: int = 1) -> None:
+        """Training of so many networks together starts, with so many epochs and batches per epoch."""
 
     def batch(self, n_examples: int) -> None:
         """A batch with `n_examples` examples per network has been processed."""
@@ -53,15 +53,47 @@ class Listener:
         """Training has ended; `end` says why, or is None if it was interrupted or had ended before."""
 
 
-class OnEpoch(Listener):
-    """Call a function at the end of every epoch."""
+class TimeLeft(Listener):
+    """Say how long several trainings in turn take together: after the first epoch, and whenever one has ended."""
 
-    def __init__(self, call: Callable[[], object]) -> None:
-        self._call = call
+    def __init__(
+        self, n_trainings: int, say: Callable[[str], object], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._n_trainings, self._say, self._clock = n_trainings, say, clock
+        self._n_done, self._seconds = 0, 0.0
 
-    def epoch(self, n_done: int) -> None:  # noqa: ARG002
-        """Call the function."""
-        self._call()
+    def start(self, epochs: int, n_batches: int, n_networks: int = 1) -> None:  # noqa: ARG002
+        """Note the time."""
+        self._epochs, self._started = epochs, self._clock()
+
+    def epoch(self, n_done: int) -> None:
+        """Say after the first epoch how long all trainings take at most."""
+        if n_done == 1 and self._n_done == 0:
+            most = (self._clock() - self._started) * self._epochs * self._n_trainings
+            self._say(
+                f"{self._n_trainings} networks are trained one after the other, each for {_epochs(self._epochs)} or "
+                f"until held-out domains no longer improve: {duration(most)} at most."
+            )
+
+    def finish(self, end: str | None = None) -> None:
+        """Say how long the others take if they are like those that have ended."""
+        if end is not None:
+            self._n_done, self._seconds = self._n_done + 1, self._seconds + self._clock() - self._started
+            n_left = self._n_trainings - self._n_done
+            if n_left > 0:
+                left = duration(self._seconds / self._n_done * n_left)
+                self._say(f"{self._n_done} of {self._n_trainings} networks are trained; about {left} left.")
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in a readable unit.
+
+    >>> duration(42), duration(95), duration(5400)
+    ('42 s', '2 min', '1.5 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 class ProgressBar(Listener):
@@ -74,7 +106,7 @@ class ProgressBar(Listener):
         self._bar = Progress(*columns, *left, console=self._console, transient=True, get_time=clock)
         self._name, self._n_examples, self._clock = name, 0, clock
 
-    def start(self, epochs: int, n_batches: int) -> None:
+    def start(self, epochs: int, n_batches: int, n_networks: int = 1) -> None:  # noqa: ARG002
         """Show an empty bar."""
         self._epochs, self._n_batches, self._started = epochs, n_batches, self._clock()
         self._task = self._bar.add_task("", total=epochs * n_batches, name=self._name, about="")
@@ -104,7 +136,7 @@ class LoggedProgress(Listener):
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._name, self._clock = name, clock
 
-    def start(self, epochs: int, n_batches: int) -> None:  # noqa: ARG002
+    def start(self, epochs: int, n_batches: int, n_networks: int = 1) -> None:  # noqa: ARG002
         """Note the time."""
         self._epochs, self._last_line, self._last_epoch, self._is_long = epochs, self._clock(), -1, False
 
@@ -134,7 +166,11 @@ def why_stopped(n_done: int, epochs: int) -> str:
     """
     if n_done < epochs:
         return f"stopped early, at epoch {n_done} of {epochs}: held-out domains no longer improved"
-    return f"trained for {epochs} epoch{'' if epochs == 1 else 's'}"
+    return f"trained for {_epochs(epochs)}"
+
+
+def _epochs(n: int) -> str:
+    return f"{n} epoch{'' if n == 1 else 's'}"
 
 
 def _figures(step: Step, epochs: int) -> str:
@@ -165,7 +201,7 @@ class Tracker(Listener):
         }
         self._log: Log | None = None
 
-    def start(self, epochs: int, n_batches: int) -> None:
+    def start(self, epochs: int, n_batches: int, n_networks: int = 1) -> None:  # noqa: ARG002
         """Open the log."""
         settings = self._settings | {"epochs": epochs, "batches_per_epoch": n_batches}
         with writing(self._folder):

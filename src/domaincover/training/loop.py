@@ -131,7 +131,7 @@ class _Training:
 
     def run(self) -> None:
         epochs = self.settings.epochs
-        self.tell("start", epochs, self.batches.n_batches)
+        self.tell("start", epochs, self.batches.n_batches, len(self.networks))
         if self.is_finished:
             return
         while self.first_epoch < epochs and not self.best.all_closed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -16,9 +16,11 @@ from domaincover.errors import InputError, check_choice
 from domaincover.options import Iterate, JudgeAt, Precision, RecallFrom
 from domaincover.training.checkpoints import Checkpoints
 from domaincover.training.engine import Engine, make_engine
+from domaincover.training.listeners import Listener
 
 # Defaults for tables of a thousand to a million rows; docs/experiment-log.md has the measurements.
 STEPS = 6_000
+STEPS_ON_IMAGES = 2_000  # of a small network trained as a whole, where more gain nothing and take minutes
 MOST_EPOCHS = 200
 DUAL_STEPS = 60
 
@@ -59,15 +61,15 @@ class TrainingSettings:
 
 
 def plan_training(
-    n_rows: int, batch_size: int | None, epochs: int | None, update_every: int | None
+    n_rows: int, batch_size: int | None, epochs: int | None, update_every: int | None, n_steps: int = STEPS
 ) -> TrainingSettings:
-    """Fill in defaults: about 6,000 steps, larger batches for larger tables, 60 dual steps or more."""
+    """Fill in defaults: about `n_steps` steps, larger batches for larger tables, 60 dual steps or more."""
     if batch_size is None:
         batch_size = int(np.clip(2 ** round(math.log2(max(n_rows, 2) / 100)), 32, 1024))
     batch_size = whole_batches(batch_size, n_rows)
     n_batches = max(1, math.ceil(n_rows / max(batch_size, 1)))
     if epochs is None:
-        epochs = min(MOST_EPOCHS, math.ceil(STEPS / n_batches))
+        epochs = min(MOST_EPOCHS, math.ceil(n_steps / n_batches))
     if update_every is None:
         update_every = n_batches // max(1, round(DUAL_STEPS / max(epochs, 1))) + 1
     # With several dual steps per epoch, a full pass at each would cost more than training itself.
@@ -118,8 +120,8 @@ class TrainingRun:
         WANDB_MODE says otherwise).
     tracking : path
         Folder for what trackers write.
-    on_epoch : callable or None
-        Called after every epoch with the number of networks that train together.
+    listeners : tuple of Listener
+        What else follows the training (`domaincover.training.listeners.Listener`).
     """
 
     checkpoints: str | Path | None = None
@@ -129,10 +131,10 @@ class TrainingRun:
     accumulate: int = 1
     trackers: tuple[str, ...] = ()
     tracking: str | Path = "tracking"
-    on_epoch: Callable[[int], object] | None = None
+    listeners: tuple[Listener, ...] = ()
 
     def __deepcopy__(self, memo: Any) -> TrainingRun:
-        """Return itself, which cannot change: copies of an estimator report to the same callback."""
+        """Return itself, which cannot change: copies of an estimator have the same listeners."""
         return self
 
     def engine(self, device: str) -> Engine:

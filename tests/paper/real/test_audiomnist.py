@@ -6,7 +6,7 @@ import pytest
 from domaincover.errors import InputError
 from domaincover.paper.catalogue import CATALOGUE
 from domaincover.paper.real.audiomnist import read_recording
-from tests.paper.real.released_folders import SHARED, build_audiomnist, tone, write_wav
+from tests.paper.real.released_folders import build_audiomnist, tone, write_wav
 
 DATA = CATALOGUE["audiomnist"]
 
@@ -91,23 +91,8 @@ def test_all_faults_are_counted_and_the_rest_can_be_used(tmp_path):
     assert [len(part) for part in found.table] == [10, 10, 10]
 
 
-def test_a_speaker_without_recordings_is_a_fault(tmp_path):
-    place = build_audiomnist(tmp_path)
-    (place / "03").mkdir()
-    with pytest.raises(InputError, match=r"03 has no recording of speaker 03, such as 0_03_0\.wav"):
-        DATA.read(place)
-
-
 def test_recordings_that_a_smaller_copy_lacks_are_listed(tmp_path):
     missing = DATA.examine(build_audiomnist(tmp_path)).missing
     assert len(missing) == 2 * (500 - 6)
     assert "01/9_01_49.wav" in missing
     assert "01/0_01_0.wav" not in missing
-
-
-@pytest.mark.skipif(not (SHARED / "audiomnist.npz").is_file(), reason="needs a prepared copy beside the project")
-def test_the_prepared_copy_has_all_speakers_with_all_digits():
-    X, y, domains = DATA.read(DATA.find(SHARED))
-    assert X.shape == (30_000, 32, 32)
-    _, counts = np.unique(np.char.add(domains, y.astype(str)), return_counts=True)
-    assert counts.tolist() == [50] * 600

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from domaincover.paper.real.audiomnist import SIZE, log_mel_image, mel_bands
+from domaincover.paper.real.audiomnist import SIZE, log_mel_image
 from tests.paper.real.released_folders import tone
 
 
@@ -19,14 +19,6 @@ def test_a_tone_is_brightest_in_its_band_at_all_times(rate, band):
     assert image.dtype == np.uint8
     assert (image.argmax(axis=0) == band).all()
     assert image.max() == 255
-
-
-def test_a_rising_sound_rises_in_the_image():
-    times = np.arange(48_000) / 48_000
-    sound = (9000 * np.sin(2 * np.pi * (200 + 2000 * times) * times)).astype(np.int16)
-    brightest = log_mel_image(sound, 48_000).argmax(axis=0)
-    assert (np.diff(brightest) >= 0).all()
-    assert brightest[-1] > brightest[0] + 10
 
 
 def test_the_image_equals_the_definition_written_out():
@@ -55,8 +47,3 @@ def test_volume_does_not_matter():
 def test_silence_is_black_and_a_click_has_an_image():
     assert log_mel_image(np.zeros(5000, np.int16), 48_000).max() == 0
     assert log_mel_image(np.array([0, 900, 0], np.int16), 48_000).max() == 255
-
-
-def test_every_band_has_frequencies():
-    assert (mel_bands(1920, 48_000).sum(axis=1) > 0).all()
-    assert (mel_bands(640, 16_000).sum(axis=1) > 0).all()

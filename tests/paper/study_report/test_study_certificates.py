@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 import pytest
 
@@ -51,9 +49,3 @@ def test_where_all_domains_are_at_target_the_bound_is_the_power_of_the_doubt(evi
     assert found.next_at_least == pytest.approx(0.05 ** (1 / 5))
     assert (found.low, found.high) == (pytest.approx(0.025 ** (1 / 5)), 1.0)
     assert found.low <= found.share <= found.high
-
-
-def test_a_method_whose_domains_are_not_known_has_no_certificate(study):
-    results, domains = in_order(study[0]), study[1]
-    unknown = domains.assign(min_recall=math.nan)
-    assert study_evidence(results, unknown, "data") == []

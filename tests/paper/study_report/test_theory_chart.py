@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from domaincover.paper.learning_bounds import no_failure_bound, uniform_bound
 from domaincover.paper.study_report.theory_chart import (
     LINES,
     learnability_data,
@@ -9,6 +8,7 @@ from domaincover.paper.study_report.theory_chart import (
     learnability_table,
     write_theory_figure,
 )
+from domaincover.paper.theory import no_failure_bound, uniform_bound
 
 from .made_up import made_up_theory
 

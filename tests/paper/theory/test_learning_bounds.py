@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from domaincover.errors import InputError
-from domaincover.paper.learning_bounds import log_growth, no_failure_bound, uniform_bound
+from domaincover.paper.theory import log_growth, no_failure_bound, uniform_bound
 from tests.documents import ROOT
 
 BOUNDS = pytest.mark.parametrize("bound", [uniform_bound, no_failure_bound])
@@ -115,29 +114,6 @@ def test_a_bound_falls_with_domains_and_delta_and_rises_with_dimension_and_label
     assert bound(100_000, 11, 2, 0.05) < usual < bound(20_000, 11, 2, 0.05)
     assert bound(50_000, 11, 2, 0.5) < usual
     assert bound(50_000, 10, 2, 0.05) < usual < bound(50_000, 11, 3, 0.05)
-
-
-@BOUNDS
-def test_a_bound_says_nothing_for_few_domains(bound):
-    assert bound(100, 11, 2) == 1
-
-
-def test_predictors_at_target_in_all_training_domains_are_promised_more():
-    assert no_failure_bound(50_000, 11, 2) < uniform_bound(50_000, 11, 2) / 10
-
-
-@BOUNDS
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"n_domains": 0, "dimension": 1}, "n_domains must be at least 1, got 0"),
-        ({"n_domains": 1, "dimension": 0}, "dimension and n_labels must be at least 1, got 0 and 1"),
-        ({"n_domains": 1, "dimension": 1, "delta": 5}, "delta must lie between 0 and 1, got 5"),
-    ],
-)
-def test_bad_input_is_refused(bound, arguments, message):
-    with pytest.raises(InputError, match=message):
-        bound(**arguments)
 
 
 # What they promise, by simulation

@@ -44,13 +44,6 @@ def test_a_hinge_is_at_least_the_count_it_stands_for(score):
     assert max(0, 1 - score) >= (score < 0)
 
 
-def test_at_a_score_of_zero_the_hinge_of_a_miss_is_one_though_the_label_is_in_the_set():
-    """The paper writes that a hinge of 1 or more and the count are equivalent; the bound needs one direction only."""
-    loss = SetCoverLoss(1, 1, initial_multiplier=3.0)
-    assert loss(torch.zeros(1, 1), torch.zeros(1, dtype=int), torch.zeros(1, dtype=int)) == 3
-    assert loss.update() == 1
-
-
 @settings(deadline=None, max_examples=60)
 @given(batches())
 def test_the_wrong_label_loss_bounds_wrong_labels_in_sets_and_weighted_misses(batch):

@@ -1,9 +1,5 @@
-import numpy as np
-import pandas as pd
-
 from docs.tools.theory_pictures import (
     FOUR,
-    THREE,
     disc_chart,
     disc_picture_data,
     window_chart,
@@ -21,28 +17,11 @@ def test_each_window_of_the_picture_is_at_target_in_the_domains_it_is_named_for(
     assert "window for none" not in reached.index
 
 
-def test_every_domain_of_the_picture_has_mass_one():
-    masses = window_picture_data(3).points.groupby("domain")["mass"].sum()
-    pd.testing.assert_series_equal(masses, pd.Series(1.0, masses.index), check_names=False)
-
-
 def test_the_assignment_drawn_for_four_discs_is_impossible():
     data = disc_picture_data(FOUR)
     assert not could_be_reached(FOUR, 0.9, data.discs["asked"].to_numpy())
     assert list(data.discs["asked"]) == [True, True, True, False]
     assert data.lines.empty
-
-
-def test_each_line_touches_or_crosses_one_disc_alone_or_parts_it_from_the_others():
-    data = disc_picture_data(THREE)
-    centres = data.discs[["x", "y"]].to_numpy()
-    for name, ends in data.lines.groupby("line"):
-        (x1, y1), (x2, y2) = ends[["x", "y"]].to_numpy()
-        normal = np.array([y1 - y2, x2 - x1]) / np.hypot(x2 - x1, y2 - y1)
-        distance = (centres - [x1, y1]) @ normal
-        own = np.array(data.discs["name"] == name)
-        distance *= np.sign(distance[~own][0])
-        np.testing.assert_array_equal(distance >= data.discs["radius"], ~own)
 
 
 def test_pictures_are_drawn(tmp_path):

@@ -41,6 +41,7 @@ from domaincover.paper.study import MOST_SEEDS, Study
 from domaincover.paper.study_datasets import SYNTHETIC_NAME, StudyDataset
 from domaincover.terminal.messages import say, text_width, warnings_as_notes
 from domaincover.terminal.processes import n_cores
+from domaincover.training.listeners import duration
 
 if TYPE_CHECKING:
     from domaincover.paper.job import Job
@@ -205,34 +206,23 @@ def _measure(experiment: Experiment, studies: Iterable[Study], out: Path, quick:
     from domaincover.paper.theory import TheorySettings, run_theory
     from domaincover.paper.training_times import measure_times
 
-    def theory() -> None:
-        settings = TheorySettings(
-            n_seeds=experiment.n_seeds("", ""), steps=100 if quick else experiment.steps, quick=quick
-        )
-        counts = experiment.domains[:2] if quick else experiment.domains
-        run_theory(settings, counts, out / "theory", lambda n: say(f"Theory: trained on {n} domains."))
-
-    def times(study: Study) -> None:
-        measure_times(study, out, lambda name: say(f"Measuring training times on {name}."))
-
-    tasks: dict[str, Callable[[], None]] = {}
+    tasks: dict[str, Callable[[], object]] = {}
     if experiment.kind == "times":
-        tasks = {f"times on {study.dataset}": partial(times, study) for study in studies}
+        tasks = {f"times on {study.dataset}": partial(measure_times, study, out, say) for study in studies}
     elif experiment.kind == "theory":
-        tasks = {"theory": theory}
-    return [failure for name, task in tasks.items() if (failure := _attempted(name, task)) is not None]
-
-
-def _attempted(name: str, task: Callable[[], None]) -> Failure | None:
-    """Do a task; print why it failed, and continue."""
-    try:
-        task()
-    except Exception as error:
-        kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
-        failure = Failure(name, 1, f"{kind}{' '.join(str(error).split())}", is_input=isinstance(error, InputError))
-        say(f"Failed: {name}: {failure.reason}")
-        return failure
-    return None
+        steps, counts = (100, experiment.domains[:2]) if quick else (experiment.steps, experiment.domains)
+        settings = TheorySettings(n_seeds=experiment.n_seeds("", ""), steps=steps, quick=quick)
+        tasks = {"theory": partial(run_theory, settings, counts, out / "theory", say)}
+    failures = []
+    for name, task in tasks.items():
+        try:
+            task()
+        except Exception as error:  # is printed, and the others are done
+            is_input = isinstance(error, InputError)
+            reason = f"{'' if is_input else f'{type(error).__name__}: '}{' '.join(str(error).split())}"
+            say(f"Failed: {name}: {reason}")
+            failures.append(Failure(name, 1, reason, is_input))
+    return failures
 
 
 def _print_plan(plan: StudyPlan, workers: Workers) -> None:
@@ -253,17 +243,6 @@ def _print_outcome(outcome: Outcome, out: Path) -> None:
         say(f"Failed: {failure.job} ({_counted(failure.n_runs, 'run')}): {failure.reason}")
     if len(outcome.failures) > MOST_FAILURES:
         say(f"… and {len(outcome.failures) - MOST_FAILURES} more jobs failed.")
-
-
-def duration(seconds: float) -> str:
-    """Return a duration in a readable unit.
-
-    >>> duration(42), duration(95), duration(5400)
-    ('42 s', '2 min', '1.5 h')
-    """
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 class Progress:

@@ -118,14 +118,20 @@ def _section(published: Published, place: int, results: pd.DataFrame) -> Section
     run = [name for name in exhibit.datasets if name in set(rows["dataset"])]
     if exhibit.kind == "curves":
         run = [name for name in run if has_curves(rows, name)]
+    status = f"{len(run)} of {len(exhibit.datasets)} run" if len(run) < len(exhibit.datasets) else ""
+    status = "" if exhibit.kind == "times" else status if run else NOT_RUN
+    missing: dict[str, list[str]] = {}
+    for name in exhibit.datasets:
+        if name not in run:
+            missing.setdefault(_why_missing(name), []).append(short_label(name))
     is_table = exhibit.kind in TABLES
     groups = _groups(published, exhibit, rows) if exhibit.kind == "results" else []
     n_seeds = 1 if rows.empty else int(rows["n_seeds"].max())
     return Section(
         exhibit=exhibit,
         number=place,
-        status=_status(exhibit, run),
-        missing=_missing_in_words([name for name in exhibit.datasets if name not in run]),
+        status=status,
+        missing="; ".join(f"{', '.join(names)}: {reason}" for reason, names in missing.items()),
         legend=[] if is_table else list(method_styles(rows[rows["dataset"].isin(run)]["method"]).values()),
         panels=[] if is_table else _panels(exhibit, results, run),
         groups=groups,
@@ -134,28 +140,11 @@ def _section(published: Published, place: int, results: pd.DataFrame) -> Section
     )
 
 
-def _status(exhibit: Exhibit, run: Sequence[str]) -> str:
-    """Return how much of an exhibit was run, for the index."""
-    if exhibit.kind == "times":
-        return ""
-    if not run:
-        return NOT_RUN
-    return "" if len(run) == len(exhibit.datasets) else f"{len(run)} of {len(exhibit.datasets)} run"
-
-
 def _rule(groups: Sequence[Group], rows: pd.DataFrame) -> str:
     """Return what bold and marked numbers of a table mean."""
     said = rules_in_words(rows) if len(rows) else []
     is_marked = any(row["degenerate_published"] for group in groups for _, row in group.rows)
     return " ".join(map(sentence, [*said, *([DEGENERATE] if is_marked and DEGENERATE not in said else [])]))
-
-
-def _missing_in_words(datasets: Sequence[str]) -> str:
-    """Return what was not run and why, or an empty text."""
-    reasons: dict[str, list[str]] = {}
-    for dataset in datasets:
-        reasons.setdefault(_why_missing(dataset), []).append(short_label(dataset))
-    return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
 
 
 def _why_missing(dataset: str) -> str:

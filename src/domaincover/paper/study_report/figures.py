@@ -38,7 +38,13 @@ from domaincover.paper.study_report.results_table import (
     sentences_of_notes,
     unseen_rows,
 )
-from domaincover.paper.study_report.style import MethodStyle, dataset_label, method_styles, split_label, splits_in_order
+from domaincover.paper.study_report.style import (
+    SPLIT_LABELS,
+    MethodStyle,
+    dataset_label,
+    method_styles,
+    splits_in_order,
+)
 from domaincover.report.charts import INK, Look, Rows, Spec, rows_for_json
 from domaincover.report.readable import sentence
 
@@ -262,7 +268,7 @@ def plots_of(planned: PlannedFigure, domains: pd.DataFrame, dataset: str) -> Ite
         limits = plane_limits("cross", crosses, target)
         line = random_line(int(results["n_labels"].max()), **limits)
         for split in reversed(splits_in_order(crosses["split"])):
-            name = title if kind == "cross" else f"{title}: {split_label(split)}"
+            name = title if kind == "cross" else f"{title}: {SPLIT_LABELS[split]}"
             tables = {"rows": crosses[crosses["split"] == split], "random_line": line}
             yield Plot(kind, name, [target], dict(limits), tables)
 

@@ -32,11 +32,11 @@ from domaincover.paper.study_report.results_table import (
 )
 from domaincover.paper.study_report.style import (
     COMPARISON_LABELS,
+    SPLIT_LABELS,
     MethodStyle,
     comparisons_of,
     dataset_label,
     method_styles,
-    split_label,
     splits_in_order,
 )
 from domaincover.report.charts import PAGE_INK, SCREEN
@@ -62,7 +62,7 @@ def page_data(
         "end": {"expr": f"width - {SCREEN.room_for_numbers}"},
         "styles": [{"method": method, **_look(style)} for method, style in styles.items()],
         "iterates": [_look(style) for style in ITERATES.values()],
-        "splits": [split_label(split) for split in splits],
+        "splits": [SPLIT_LABELS[split] for split in splits],
         "split_names": splits,
         "datasets": [
             dataset_data(results, domains, name, splits) | _training(training.get(name))

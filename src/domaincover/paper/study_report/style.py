@@ -1,9 +1,9 @@
 """Names and colours of methods, data sets and splits, the same in every table, figure and page."""
 
-import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from domaincover.paper.study_datasets import SYNTHETIC_NAME
 from domaincover.report.readable import GLYPHS as SHAPE_GLYPHS
 from domaincover.report.readable import unused_name
 
@@ -40,7 +40,7 @@ HEXAGON = "M-.6,-1.04L.6,-1.04L1.2,0L.6,1.04L-.6,1.04L-1.2,0Z"
 
 # The paper's hues, in shades that a search chose: at least 3:1 against white and against the page's dark
 # background, and as far apart as that allows for normal, protan, deutan and tritan eyes, among the methods of
-# one comparison; others differ less in colour, but in shape. Tests measure it.
+# one comparison; others differ less in colour, but in shape.
 KNOWN_METHODS = {
     "erm": MethodStyle("ERM", "#3b95ff", "circle"),
     "irm": MethodStyle("IRM", "#a90aca", "cross"),
@@ -126,7 +126,6 @@ DATASET_ORDER = (
     *("synthetic-10", "synthetic-10-random", "synthetic-50", "synthetic-50-random"),
     *DATASET_LABELS,
 )
-SYNTHETIC_NAME = re.compile(r"synthetic-(\d+)(-random)?")
 
 
 def method_styles(methods: Iterable[str]) -> dict[str, MethodStyle]:
@@ -163,11 +162,9 @@ def comparisons_of(methods: Iterable[str]) -> dict[str, list[str]]:
 
 def dataset_label(dataset: str) -> str:
     """Return the name of a data set for readers, the name itself where no rule applies."""
-    match = SYNTHETIC_NAME.fullmatch(dataset)
-    if match is None:
-        return DATASET_LABELS.get(dataset, dataset)
-    n_dimensions, random = match.groups()
-    return f"Synthetic {n_dimensions}-d, {'random' if random else 'shared'} covariance"
+    if found := SYNTHETIC_NAME.fullmatch(dataset):
+        return f"Synthetic {found[1]}-d, {'random' if found[2] else 'shared'} covariance"
+    return DATASET_LABELS.get(dataset, dataset)
 
 
 def short_label(dataset: str) -> str:
@@ -175,12 +172,7 @@ def short_label(dataset: str) -> str:
     return dataset_label(dataset).partition(", by ")[0]
 
 
-def split_label(split: str) -> str:
-    """Return a description of a split's examples."""
-    return SPLIT_LABELS.get(split, split)
-
-
 def splits_in_order(present: Iterable[str]) -> list[str]:
-    """Return the different splits, unseen domains first, unknown ones last."""
+    """Return the different splits, unseen domains first."""
     names = set(present)
-    return [split for split in (*SPLIT_LABELS, *sorted(names - set(SPLIT_LABELS))) if split in names]
+    return [split for split in SPLIT_LABELS if split in names]

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from domaincover.options import FigureFormat
-from domaincover.paper.learning_bounds import no_failure_bound, uniform_bound
 from domaincover.paper.published import QUICK_MARK
 from domaincover.paper.study_report.figures import save_chart
 from domaincover.paper.study_report.style import KNOWN_METHODS
+from domaincover.paper.theory import no_failure_bound, uniform_bound
 from domaincover.report.charts import INK, Spec, chart_config, layer, rows_for_json
 from domaincover.report.readable import sentence
 
