@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import benchmarks
+from domaincover import InputError
 from tests.deep import IS_DEEP
 
 pytestmark = pytest.mark.no_cover
@@ -69,7 +70,7 @@ def started(patch, name, *arguments):
 def test_every_benchmark_is_started_here():
     of_tables = {"adaptive_thresholds", "class_conditional", "domain_scores", "held_out_thresholds", "no_shift"}
     of_tables |= {"few_labels", "raised_levels", "real_tables", "rotated_digits", "set_quality"}
-    others = {"authors", "clustered_labels", "disk_training", "faults", "measure", "parts", "scale", "tables"}
+    others = {"authors", "board", "clustered_labels", "disk_training", "faults", "measure", "parts", "scale", "tables"}
     assert {*TINY, *TINY_IN_PROCESSES, *of_tables, *others} == set(NAMES)
 
 
@@ -157,3 +158,73 @@ def test_what_needs_the_code_of_others_says_what_is_missing(monkeypatch, tmp_pat
     if missing_torchcp():
         with pytest.raises(SystemExit, match=r"pip install --no-deps .*torchcp"):
             started(monkeypatch, "clustered_labels")
+
+
+@pytest.fixture
+def small_board(monkeypatch, tmp_path):
+    """The board on one small table of two splits, 16 domains of which 4 are new, with a folder for its entries."""
+    from benchmarks import board
+
+    rng, domain, label = np.random.default_rng(0), np.repeat(np.arange(16), 60), np.tile(["ill", "well"], 480)
+    X = pd.DataFrame({"pressure": rng.normal(size=960) + (label == "ill")})
+    monkeypatch.setattr(board, "LOADERS", {"made": lambda: (X, pd.Series(label), pd.Series(domain))})
+    monkeypatch.setattr(board, "SPLITS", ("made/0", "made/1"))
+    monkeypatch.setattr(board, "ENTRIES", tmp_path)
+    monkeypatch.setattr(board, "PAGE", tmp_path / "board.md")
+    (tmp_path / "board.md").write_text("# Board\n<!-- table -->\nold\n<!-- end -->\nmore\n", encoding="utf-8")
+    return board
+
+
+def test_sets_of_strangers_are_scored_and_enter_the_board(monkeypatch, capsys, small_board, tmp_path):
+    started(monkeypatch, "board", "tasks", tmp_path)
+    new = pd.read_parquet(tmp_path / "made/1/new.parquet")
+    assert sorted(new.columns) == ["domain", "pressure", "row"]
+    assert set(new["domain"]).isdisjoint(pd.read_parquet(tmp_path / "made/1/known.parquet")["domain"])
+    full = [
+        pd.read_parquet(tmp_path / split / "new.parquet")[["row"]].assign(split=split) for split in small_board.SPLITS
+    ]
+    sets = pd.concat(full).sample(frac=1, random_state=0).assign(**{"in_set[ill]": True, "in_set[well]": True})
+    sets["in_set[well]"] = ~(
+        (sets["split"] == "made/1") & sets["row"].isin(new["row"][new["domain"] == new["domain"][0]])
+    )
+    sets.to_parquet(tmp_path / "sets.parquet")
+    started(monkeypatch, "board", "score", tmp_path / "sets.parquet", "--name", "All | labels", "--uses", "nothing")
+    started(monkeypatch, "board", "table")
+    assert capsys.readouterr().out.endswith("all-labels.json\n")
+    page = (tmp_path / "board.md").read_text(encoding="utf-8")
+    assert "\n| All labels | nothing | 7 of 8 (88%), 2.00 | 7 of 8 (88%); 0.30 |\n" in page
+    assert "old" not in page
+    assert page.endswith("<!-- end -->\nmore\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda sets: sets.drop(columns="row"), "no column 'row'"),
+        (lambda sets: sets.drop(columns="in_set[ill]"), r"made/0: the sets have no column 'in_set\[ill\]'"),
+        (lambda sets: sets.assign(split="made/7"), "there is no split 'made/7'; there are made/0, made/1"),
+        (lambda sets: sets[1:], r"made/0: row \d+ has no set \(1 such rows\)"),
+        (lambda sets: sets.assign(row=sets["row"] + 10_000), r"made/0: row \d+ .* such rows"),
+        (lambda sets: pd.concat([sets, sets[:1]]), r"made/0: row \d+ has two sets"),
+        (lambda sets: sets.assign(**{"in_set[ill]": 0.5}), "must be true or false in every row"),
+    ],
+)
+def test_sets_that_cannot_be_judged_are_refused(small_board, change, message):
+    tasks = [small_board.task(split).new[["row"]].assign(split=split) for split in small_board.SPLITS]
+    sets = pd.concat(tasks).assign(**{"in_set[ill]": True, "in_set[well]": False})
+    with pytest.raises(InputError, match=message):
+        small_board.score(change(sets))
+
+
+@pytest.mark.filterwarnings("ignore:no label has 20 examples in a domain")
+@pytest.mark.parametrize("entry", ["by-class-97", pytest.param("promised", marks=pytest.mark.deep)])
+def test_our_own_entries_are_made(monkeypatch, small_board, tmp_path, entry):
+    started(monkeypatch, "board", "make", entry, tmp_path / "sets.parquet")
+    found = small_board.score(pd.read_parquet(tmp_path / "sets.parquet"))
+    assert all(figures["set_size"] > 1 for figures in found.values())
+
+
+def test_the_table_of_the_docs_is_that_of_the_entries():
+    from benchmarks import board
+
+    assert "\n".join(board.lines()) in board.PAGE.read_text(encoding="utf-8")

@@ -9,30 +9,18 @@ from contextlib import contextmanager
 import pandas as pd
 import pytest
 
-from domaincover import ERMClassifier, InputError, PromisedSetClassifier, save
+from domaincover import InputError
 from domaincover.cli.part_runs import PartRuns
 from domaincover.terminal import processes as executors
-from tests.faults.conftest import patients
 from tests.faults.processes import Child, called, contents, killed_at, signalled_at
 from tests.faults.test_full_disk import WHAT_TO_DO
 from tests.processes import LIMIT, call, wait_until
-
-ROLES_OF_MODEL = {"settings": {"label": "outcome", "domain": "ward"}}
-
-
-@pytest.fixture(scope="module")
-def promised(tmp_path_factory):
-    folder, rows = tmp_path_factory.mktemp("promised") / "model", patients(1600)
-    scorer = ERMClassifier(epochs=2, network="linear", random_state=0)
-    model = PromisedSetClassifier(scorer, domain_confidence=0.8, folds=2, random_state=0)
-    model.fit(rows[["x0", "x1"]], rows["outcome"], domains=rows["ward"])
-    save(model, folder, extra=ROLES_OF_MODEL)
-    return folder
+from tests.wards import patients
 
 
 def in_parts(folder, n_parts, n_rows):
     folder.mkdir()
-    rows = patients(n_parts * n_rows).assign(ward=lambda table: table["ward"] + 100)
+    rows = patients(n_parts * n_rows, 8, seed=1, first_ward=100)
     for k in range(n_parts):
         rows[k * n_rows : (k + 1) * n_rows].to_parquet(folder / f"part-{k:02d}.parquet", index=False)
     return folder
@@ -54,12 +42,12 @@ def patient(*arguments, said):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cluster", ["part-02.parquet"], indirect=True)
-def test_parts_outlive_a_worker_and_a_scheduler(cluster, tmp_path, promised, here, monkeypatch):
+def test_parts_outlive_a_worker_and_a_scheduler(cluster, tmp_path, promised_model, here, monkeypatch):
     pytest.importorskip("distributed", reason="pip install 'domaincover[dask]'")
     monkeypatch.setattr(executors, "PATIENCE", LIMIT)
     address, _, scheduler, holds = cluster
     parts, out, told = in_parts(tmp_path / "parts", 4, 100), tmp_path / "sets", tmp_path / "told.txt"
-    predict = ["predict", promised, parts, "--domain", "ward"]
+    predict = ["predict", promised_model, parts, "--domain", "ward"]
     assert here(*predict, "--out", tmp_path / "here")[0] == 0
     expected = contents(tmp_path / "here")
 
@@ -70,7 +58,7 @@ def test_parts_outlive_a_worker_and_a_scheduler(cluster, tmp_path, promised, her
     assert running.wait() == 0
     assert contents(out) == expected
 
-    evaluate = ["evaluate", promised, parts, "--format", "json"]
+    evaluate = ["evaluate", promised_model, parts, "--format", "json"]
     there = here(*evaluate, "--scheduler", address, "--scratch", tmp_path / "scratch")
     assert there == here(*evaluate)
 
@@ -90,9 +78,9 @@ def test_parts_outlive_a_worker_and_a_scheduler(cluster, tmp_path, promised, her
 
 
 @pytest.mark.slow
-def test_processes_of_this_machine_give_what_one_gives(tmp_path, promised, here):
+def test_processes_of_this_machine_give_what_one_gives(tmp_path, promised_model, here):
     parts = in_parts(tmp_path / "parts", 4, 400)
-    predict = ["predict", promised, parts, "--domain", "ward"]
+    predict = ["predict", promised_model, parts, "--domain", "ward"]
     one = here(*predict, "--out", tmp_path / "one")
     two = call(*predict, "--out", tmp_path / "two", "--workers", 2)
     assert two.returncode == one[0] == 0
@@ -115,7 +103,7 @@ def local_cluster(n_workers):
         yield cluster.scheduler_address
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_part_that_ends_its_process_is_named_and_the_others_are_done(monkeypatch):
     monkeypatch.setattr(executors, "ATTEMPTS", 1)  # each starts processes anew, which takes time
     parts, done = ["part-0", "part-1", "part-2"], []
@@ -136,18 +124,18 @@ def test_a_part_that_ends_its_workers_is_named_and_the_others_are_done():
     assert sorted(done) == ["part-0", "part-2"]
 
 
-def test_where_no_scheduler_answers_nothing_is_written(tmp_path, promised, refused, monkeypatch):
+def test_where_no_scheduler_answers_nothing_is_written(tmp_path, promised_model, refused, monkeypatch):
     pytest.importorskip("distributed", reason="pip install 'domaincover[dask]'")
     monkeypatch.setattr("domaincover.terminal.processes.PATIENCE", 0.5)
     parts = in_parts(tmp_path / "parts", 2, 100)
     options = ["--out", tmp_path / "sets", "--scheduler", "nonsense://x"]
-    refused("no dask scheduler answers at nonsense://x", "predict", promised, parts, *options)
+    refused("no dask scheduler answers at nonsense://x", "predict", promised_model, parts, *options)
 
 
 @pytest.mark.parametrize("domain", [[], ["--domain", "ward"]])
-def test_a_full_disk_keeps_finished_parts_and_the_next_call_goes_on(small_disk, tmp_path, promised, here, domain):
+def test_a_full_disk_keeps_finished_parts_and_the_next_call_goes_on(small_disk, tmp_path, promised_model, here, domain):
     parts = in_parts(tmp_path / "parts", 6, 1000)
-    predict = ["predict", promised, parts, "--id", "x0", "--scores", *domain, "--out"]
+    predict = ["predict", promised_model, parts, "--id", "visit", "--scores", *domain, "--out"]
     assert here(*predict, tmp_path / "here")[0] == 0
     scratch = ["--scratch", tmp_path]
     disk = small_disk(100_000)
@@ -164,9 +152,9 @@ def test_a_full_disk_keeps_finished_parts_and_the_next_call_goes_on(small_disk, 
 
 
 @pytest.mark.parametrize("step", [6, *(pytest.param(step, marks=pytest.mark.deep) for step in (0, 2, 4, 9, 12))])
-def test_a_command_that_is_killed_leaves_whole_parts_and_the_next_goes_on(tmp_path, promised, here, step):
+def test_a_command_that_is_killed_leaves_whole_parts_and_the_next_goes_on(tmp_path, promised_model, here, step):
     parts, out = in_parts(tmp_path / "parts", 3, 100), tmp_path / "sets"
-    predict = ["predict", promised, parts, "--out"]
+    predict = ["predict", promised_model, parts, "--out"]
     assert here(*predict, tmp_path / "here")[0] == 0
     assert killed_at(step, out, called(*predict, out)) == -signal.SIGKILL
     for path in out.glob("part-*.parquet"):
@@ -175,9 +163,9 @@ def test_a_command_that_is_killed_leaves_whole_parts_and_the_next_goes_on(tmp_pa
     assert contents(out) == contents(tmp_path / "here")
 
 
-def test_ctrl_c_says_that_finished_parts_are_kept(tmp_path, promised):
+def test_ctrl_c_says_that_finished_parts_are_kept(tmp_path, promised_model):
     parts, out, told = in_parts(tmp_path / "parts", 3, 100), tmp_path / "sets", tmp_path / "told.txt"
-    predict = called("predict", promised, parts, "--out", out)
+    predict = called("predict", promised_model, parts, "--out", out)
     assert Child(signalled_at(0, out / ".part-01", predict, signal.SIGINT), told).wait() == 130
     assert list(finished(out)) == ["part-00.parquet"]
     assert "stopped; finished parts are kept, and the same command continues from there." in told.read_text()
@@ -194,6 +182,7 @@ def doubled(number):
     return 2 * number
 
 
+@pytest.mark.deep
 def test_workers_do_not_keep_results_that_were_fetched():
     with local_cluster(1) as address:
         ended = PartRuns(address).each("Parts", doubled, range(20))

@@ -15,10 +15,11 @@ from tests.processes import LIMIT, without_progress
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
 
 
+deep = pytest.mark.deep
 STOPS = pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 
 
-@STOPS
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=deep)])
 def test_a_fit_that_is_told_to_end_says_so_in_one_line_and_leaves_nothing(tmp_path, table, number, code):
     # not forked: a fork of a process with threads may wait for ever for a lock of one that it does not have
     arguments = ["fit", table, *FIT[:-1], 10**6, "--out", tmp_path / "model"]

@@ -11,6 +11,7 @@ from domaincover.predictors.calibrated_predictors import Scored
 from domaincover.predictors.promised_predictor import PromisedPredictor
 from domaincover.predictors.record import calibration_residuals, judged_report
 from domaincover.promises.verdict import HeldOut, judged
+from domaincover.saving import values
 from domaincover.saving.models import load_to_predict, model_checksum
 from domaincover.saving.record import write_record
 
@@ -222,8 +223,10 @@ def test_a_new_domain_is_at_target_as_often_as_promised_after_a_record_of_a_fixe
 # Saved
 
 
-def test_a_record_is_saved_beside_the_model_which_stays_as_it_was(fitted, tmp_path):
+@pytest.mark.parametrize("most_in_json", [values.MOST_IN_JSON, 3])
+def test_a_record_is_saved_beside_the_model_which_stays_as_it_was(fitted, tmp_path, most_in_json, monkeypatch):
     model = fresh(fitted, tmp_path)
+    monkeypatch.setattr(values, "MOST_IN_JSON", most_in_json)
     before = model_checksum(tmp_path / "model")
     write_record(tmp_path / "model", model.record(*drawn(5, 1)))
     assert model_checksum(tmp_path / "model") == before

@@ -129,6 +129,8 @@ class DiskTable:
         places, ordered = _in_disk_order(self._rows)
         start = 0
         for rows in self._parts(ordered):
+            if rows.num_rows == 0:  # of a first block
+                continue
             part = slice(start, start := start + rows.num_rows)
             frame = to_pandas(rows, ()).set_axis(ordered[part] + self._first_row)
             yield part if places is None else places[part], frame

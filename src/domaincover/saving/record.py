@@ -6,12 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from domaincover.errors import InputError
 from domaincover.files import write_whole
 from domaincover.predictors.label_scores import last_step
 from domaincover.predictors.record import Record
 from domaincover.saving.sealed import RECORD, SavedFolder, digest, json_bytes, read_folder
 from domaincover.saving.values import from_json, to_json
+
+STACK = "by domain"
 
 
 def write_record(folder: str | Path, model: Any) -> None:
@@ -21,7 +25,7 @@ def write_record(folder: str | Path, model: Any) -> None:
         return
     content = {
         "model": read_folder(folder).checksum,
-        "record": {name: to_json(value) for name, value in record._asdict().items()},
+        "record": {name: to_json(value, _by_domain) for name, value in record._asdict().items()},
     }
     write_whole(Path(folder) / RECORD, json_bytes({**content, "checksum": digest(json_bytes(content))}))
 
@@ -34,7 +38,7 @@ def add_record(model: Any, saved: SavedFolder) -> Any:
     try:
         content = json.loads(path.read_bytes())
         checksum = content.pop("checksum")
-        found = {name: from_json(value) for name, value in content["record"].items()}
+        found = {name: from_json(value, {STACK: _stacked}) for name, value in content["record"].items()}
         if checksum != digest(json_bytes(content)) or set(found) != set(Record._fields):
             raise ValueError
     except (OSError, ValueError, KeyError, TypeError, AttributeError, InputError) as error:
@@ -43,3 +47,12 @@ def add_record(model: Any, saved: SavedFolder) -> Any:
         raise InputError(f"{path} is the record of another model; remove it to begin a new one.")
     last_step(model).record_ = Record(**found)
     return model
+
+
+def _by_domain(array: Any) -> Any:
+    """Write a large array domain by domain."""
+    return {STACK: [to_json(part, _by_domain) for part in array]}
+
+
+def _stacked(parts: Any) -> Any:
+    return np.stack([from_json(part, {STACK: _stacked}) for part in parts])
