@@ -15,7 +15,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from domaincover.calibration.confidence import domains_needed
 from domaincover.calibration.few_labels import FeatureScale
-from domaincover.calibration.intervals import Level, Rows, fit_level
+from domaincover.calibration.interval_thresholds import Level, Rows, fit_level
 from domaincover.data.encoding import TableEncoder, learned_rows
 from domaincover.errors import InputError, check_choice
 from domaincover.estimators.base import generators, indexed

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.calibration.few_labels import FeatureScale
-from domaincover.calibration.intervals import Prior, Shift, learn_shift
+from domaincover.calibration.interval_thresholds import Prior, Shift, learn_shift
 from domaincover.errors import InputError
 from domaincover.predictors.interval_report import IntervalReport, interval_report
 from domaincover.predictors.names import as_column, check_fitted, coded_domains, n_rows_of

@@ -34,7 +34,7 @@ from domaincover.predictors.names import (
     n_rows_of,
 )
 from domaincover.predictors.promise_text import promise_in_words
-from domaincover.predictors.record import Record, recalibrated, record_report, recorded, verdict_on
+from domaincover.predictors.domain_record import Record, recalibrated, record_report, recorded, verdict_on
 from domaincover.promises.verdict import Verdict
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom
 from sklearn.linear_model import Ridge
 
-from domaincover.calibration.intervals import (
+from domaincover.calibration.interval_thresholds import (
     Prior,
     Rows,
     domain_thresholds,
