@@ -44,11 +44,6 @@ class ByDomain(NamedTuple):
         n_domains = (n_examples > 0).sum(1).double()
         return cls(codes, member, n_examples, n_domains, (n_examples > 0) / n_domains[:, None])
 
-    @property
-    def rank(self) -> Tensor:
-        """The position of each example among those of its domain, (replica, example)."""
-        return (self.member.cumsum(2) * self.member).sum(1) - 1
-
     def means(self, values: Tensor, counted: Tensor | float = 1.0) -> Tensor:
         """Return the mean over each domain's examples of values (replica, example), of those that are counted."""
         weights = self.member * counted
@@ -136,7 +131,8 @@ class IRM(DomainObjective):
         # d/ds of −log softmax(s · scores)[label] at s = 1: the expected score minus the label's own
         expected = (scores.softmax(-1) * scores).sum(-1)
         slopes = expected - scores.gather(-1, batch.labels).squeeze(-1)
-        is_odd = (by_domain.rank % 2).unsqueeze(1)
+        rank = (by_domain.member.cumsum(2) * by_domain.member).sum(1, keepdim=True) - 1  # in its domain
+        is_odd = rank % 2
         return (by_domain.shares * by_domain.means(slopes, 1 - is_odd) * by_domain.means(slopes, is_odd)).sum(1)
 
 

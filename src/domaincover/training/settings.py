@@ -141,12 +141,10 @@ class TrainingRun:
         """Return the engine that training runs on."""
         return make_engine(device, self.precision, self.accumulate)
 
-    def open_checkpoints(self, identity: Mapping[str, Any]) -> Checkpoints | None:
-        """Return the checkpoints of a training, in a folder named by its identity; None if not requested."""
-        if self.checkpoints is None:
-            return None
+    def open_checkpoints(self, identity: Mapping[str, Any]) -> Checkpoints:
+        """Return the checkpoints of a training, in a folder named by its identity."""
         plain = json.dumps(identity, default=str, sort_keys=True)
-        own = Path(self.checkpoints) / hashlib.blake2b(plain.encode(), digest_size=8).hexdigest()
+        own = Path(str(self.checkpoints)) / hashlib.blake2b(plain.encode(), digest_size=8).hexdigest()
         kept = Checkpoints(own, self.checkpoint_minutes)
         state = None if self.resume else kept.newest()
         # A finished training is reused: one fit may contain the same training twice, such as a baseline's.
