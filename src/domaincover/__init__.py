@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from domaincover.estimators.erm import ERMClassifier as ERMClassifier
     from domaincover.estimators.image_network import ImageNetwork as ImageNetwork
+    from domaincover.estimators.intervals import PromisedIntervalRegressor as PromisedIntervalRegressor
     from domaincover.estimators.mean import MeanClassifier as MeanClassifier
     from domaincover.estimators.promised import PromisedSetClassifier as PromisedSetClassifier
     from domaincover.estimators.set_cover import SetCoverClassifier as SetCoverClassifier
@@ -57,6 +58,7 @@ _HOMES = {
     "ImageNetwork": "estimators.image_network",
     "InputError": "errors",
     "MeanClassifier": "estimators.mean",
+    "PromisedIntervalRegressor": "estimators.intervals",
     "PromisedSetClassifier": "estimators.promised",
     "SetCoverClassifier": "estimators.set_cover",
     "SetCoverLoss": "training.objectives",

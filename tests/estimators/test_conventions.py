@@ -14,7 +14,7 @@ import torch
 from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import DataConversionWarning, NotFittedError
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -27,6 +27,7 @@ from domaincover import (
     GaussianDomains,
     InputError,
     MeanClassifier,
+    PromisedIntervalRegressor,
     PromisedSetClassifier,
     SetCoverClassifier,
     TableEncoder,
@@ -101,7 +102,19 @@ def learned(model):
 def test_every_public_estimator_is_checked():
     public = {getattr(domaincover, name) for name in domaincover.__all__}
     estimators = {thing for thing in public if inspect.isclass(thing) and issubclass(thing, BaseEstimator)}
-    assert {type(model) for model in CHECKED + CHECKED_DEEP} == estimators
+    assert {type(model) for model in CHECKED + CHECKED_DEEP} == estimators - {PromisedIntervalRegressor}
+
+
+def test_intervals_keep_parameters_and_need_domains_which_scikit_learns_checks_do_not_give():
+    model = PromisedIntervalRegressor(LinearRegression(), target_coverage=0.8, few_labels=(5,), random_state=1)
+    params = model.get_params()
+    assert clone(model).get_params(deep=False).keys() == model.get_params(deep=False).keys()
+    assert (params["target_coverage"], params["few_labels"], params["estimator__fit_intercept"]) == (0.8, (5,), True)
+    assert repr(model).startswith("PromisedIntervalRegressor(")
+    with pytest.raises(NotFittedError, match="is not fitted yet"):
+        model.predict_interval(X)
+    with pytest.raises(InputError, match="needs the domain of each row"):
+        model.fit(X, Y)
 
 
 def expected_to_fail(estimator):

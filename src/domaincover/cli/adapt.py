@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from domaincover.cli.arguments import column, model_folder, table_file
+from domaincover.cli.arguments import column, model_folder, strict, table_file
 from domaincover.cli.part_runs import rejected_rows_as_input_error
 from domaincover.errors import InputError
 from domaincover.terminal.command_options import REQUIRED, option, takes
@@ -39,6 +39,7 @@ class AdaptOptions:
     choose: int | None = option(
         "Write so many rows to label, those to label first first, instead of a model.", min=1, metavar="NUMBER"
     )
+    strict: bool = strict()
 
 
 @takes(AdaptOptions)
@@ -67,8 +68,9 @@ def adapt(options: AdaptOptions) -> None:
     import numpy as np
 
     from domaincover.cli.adaptable import inner_model
+    from domaincover.cli.input_checks import note_on_input
     from domaincover.cli.inputs import ModelColumns
-    from domaincover.cli.part_scores import joined, scored_with_features
+    from domaincover.cli.part_scores import SavedModel, joined, scored_with_features
     from domaincover.predictors.calibrated_predictors import Scored
     from domaincover.saving.models import load_extra, load_to_predict, save
 
@@ -80,6 +82,7 @@ def adapt(options: AdaptOptions) -> None:
     if len(names) > 1:
         named = listed([str(name) for name in names])
         raise InputError(f"{options.table} and {options.rows} are of different domains: {named}.")
+    note_on_input(SavedModel.at(model), data[-1], strict=options.strict)
     with warnings_as_notes(), rejected_rows_as_input_error(model):
         scored, encoded = zip(*(scored_with_features(fitted, each) for each in data), strict=True)
         rows, features = joined(fitted, scored), np.concatenate(encoded)

@@ -58,6 +58,11 @@ def output_format(default: str) -> Any:
     return option("Output format.", default, "--format")
 
 
+def strict() -> Any:
+    """Return the option that refuses tables unlike those of training."""
+    return option("Refuse a table whose columns look unlike those of training, instead of a note.", False)
+
+
 def cell_size() -> Any:
     """Return the option that says from how many rows on a label counts in a domain."""
     return option(

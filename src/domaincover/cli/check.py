@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from domaincover.cli.arguments import DOMAIN, LABEL, column, output_format, page
 from domaincover.cli.outputs import check_not_table, check_page, say_page
 from domaincover.errors import InputError
 from domaincover.options import MIN_CELL_SIZE
-from domaincover.terminal.command_options import REQUIRED, option, takes
+from domaincover.terminal.command_options import option, takes
 from domaincover.terminal.messages import say, text_width
 
 
@@ -22,8 +23,9 @@ class CheckOptions:
     """Arguments and options of `check`."""
 
     table: Path = table_file()
-    label: str = column(LABEL, REQUIRED)
-    domain: str = column(DOMAIN, REQUIRED)
+    label: str | None = column(LABEL)
+    domain: str | None = column(DOMAIN)
+    model: Path | None = option("A saved model: compare the table with its training rows, column by column.")
     drop: list[str] | None = column("Column to leave out; may be repeated.")
     min_cell_size: int = option("Rows of a label that a domain needs to count in a promise.", MIN_CELL_SIZE, min=1)
     html: Path | None = page("check")
@@ -39,6 +41,11 @@ def check(options: CheckOptions) -> None:
     from domaincover.cli.inputs import feature_columns, read_training
     from domaincover.data.tables import open_table
 
+    if options.model is not None:
+        _compare(options, options.model)
+        return
+    if options.label is None or options.domain is None:
+        raise InputError("give --label and --domain, or a model to compare the table with (--model).")
     table, roles, drop = options.table, (options.label, options.domain), options.drop or []
     check_page(options.html)
     data = open_table(table)
@@ -62,3 +69,19 @@ def check(options: CheckOptions) -> None:
         write_check_page(options.html, found, title=f"{table.name}: a check before the fit", command=command)
         say_page(options.html)
     say(f"Next: {command}")
+
+
+def _compare(options: CheckOptions, model: Path) -> None:
+    """Print how the columns of a table differ from those of a model's training."""
+    from domaincover.cli.input_checks import compared_input
+    from domaincover.cli.part_scores import SavedModel
+    from domaincover.data.tables import open_table
+
+    if options.label is not None or options.html is not None or options.drop:
+        raise InputError("--model compares columns only; leave out --label, --drop and --html.")
+    seen, found = compared_input(SavedModel.at(model), open_table(options.table), options.domain)
+    if options.style == "json":
+        typer.echo(json.dumps({"seen_rows": seen, "differences": [each._asdict() for each in found]}))
+        return
+    columns = [f"{each}." for each in found] or ["No column differs from training more than its own domains do."]
+    typer.echo("\n".join([*columns, *filter(None, [seen])]))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from domaincover.cli.arguments import cell_size, column, model_folder, output_format, page, table_file
+from domaincover.cli.arguments import cell_size, column, model_folder, output_format, page, strict, table_file
 from domaincover.cli.outputs import Shown, check_not_table, check_page, notes_on_evaluation, print_json, shown_name
 from domaincover.cli.part_runs import PartOptions
 from domaincover.errors import InputError
@@ -41,6 +41,7 @@ class LabelledTableOptions:
     )
     min_cell_size: int | None = cell_size()
     html: Path | None = page()
+    strict: bool = strict()
     parts: PartOptions = field(default_factory=PartOptions)
 
 
@@ -255,6 +256,7 @@ def evaluated(options: LabelledTableOptions, by: str | None = None) -> Evaluatio
 
     from domaincover.cli.adaptable import can_adapt, inner_model
     from domaincover.cli.apply import CountSets, reports_of
+    from domaincover.cli.input_checks import note_on_input
     from domaincover.cli.part_scores import SavedModel, adapted_table, parts_of
     from domaincover.predictors.label_scores import last_step
 
@@ -266,6 +268,7 @@ def evaluated(options: LabelledTableOptions, by: str | None = None) -> Evaluatio
         inner_model(fitted)
     ModelColumns.of(fitted, data)
     check_roles(data, label, domain)
+    note_on_input(saved, data, domain, strict=options.strict)
     if by is not None:
         data.check_column(by, "--by")
     inner, adapts, found, parts = last_step(fitted), can_adapt(fitted), None, parts_of(data)

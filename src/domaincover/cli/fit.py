@@ -44,6 +44,7 @@ def fit(options: FitOptions) -> None:
     features = options.feature_columns(data)
 
     from domaincover.cli.adaptable import can_adapt
+    from domaincover.cli.input_checks import learned_input
     from domaincover.saving.models import save
 
     with torch_needed_for("training"):
@@ -70,6 +71,7 @@ def fit(options: FitOptions) -> None:
         fitted = _final_fit(model, training, options) if assessment is None or options.final_fit else assessment.model
         if is_main_process():
             extra = {"settings": settings, "assessment": assessment.to_dict() if assessment else None}
+            extra["input"] = learned_input(fitted, training.X, training.domains, fingerprints=options.fingerprints)
             save(fitted, options.out, extra=extra)
     folder = shlex.quote(str(options.out))
     adapts = f" --domain {shlex.quote(str(options.domain))}" if can_adapt(fitted) else ""

@@ -96,6 +96,11 @@ class FitOptions:
     )
     min_cell_size: int | None = cell_size()
     html: Path | None = page()
+    fingerprints: bool = option(
+        "Keep salted fingerprints of training rows, by which new tables are told that hold some of them.",
+        True,
+        "--fingerprints/--no-fingerprints",
+    )
     seed: int = option("Seed of all random draws.", 0, min=0, max=2**32 - 1, metavar="NUMBER")
     verbose: bool = option("Print a line for every epoch and every fit.", False)
     sources: SourceOptions = field(default_factory=SourceOptions)

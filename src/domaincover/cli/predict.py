@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from domaincover.cli.arguments import column, model_folder, table_file
+from domaincover.cli.arguments import column, model_folder, strict, table_file
 from domaincover.cli.outputs import check_not_table, check_output_folder
 from domaincover.cli.part_runs import PartOptions
 from domaincover.errors import InputError
@@ -48,6 +48,7 @@ class PredictOptions:
     id: list[str] | None = column("Column to copy beside the sets; may be repeated.")
     top: bool = option("Also write the most likely label.", False)
     scores: bool = option("Also write the score of each label, which its threshold is compared with.", False)
+    strict: bool = strict()
     parts: PartOptions = field(default_factory=PartOptions)
 
 
@@ -81,6 +82,7 @@ def predict(options: PredictOptions) -> None:
 
     from domaincover.cli.adaptable import can_adapt, inner_model, meant_for_another_domain
     from domaincover.cli.apply import WriteSets
+    from domaincover.cli.input_checks import note_on_input
     from domaincover.cli.part_scores import NumberedPart, SavedModel, parts_of
     from domaincover.evaluation import sizes_in_words
     from domaincover.predictors.label_scores import last_step
@@ -99,6 +101,7 @@ def predict(options: PredictOptions) -> None:
     for note in data.notes:
         say(note)
     with warnings_as_notes():
+        note_on_input(saved, data, domain, strict=options.strict)
         parts = parts_of(data) if in_parts else [NumberedPart(0, data)]
         sizes, adapted = _write(step, parts, options.parts, in_parts=in_parts)
     n_sets, place = int(sizes.sum()), "on standard output" if is_standard_stream(out) else f"in {out}"

@@ -157,8 +157,7 @@ def learned_rows(X: Any) -> Any:
     Of a large one these are evenly spaced rows, and the first row with each text that those lack: one text that is not
     a date tells that a column is not of dates. The rows are the same for a table in memory and on disk.
     """
-    if not hasattr(X, "shape"):  # a list
-        return X
+    X = X if hasattr(X, "shape") else np.asarray(X)
     n_rows, n_columns = X.shape
     rows = evenly_spaced(n_rows, max(LEARNED_VALUES // max(n_columns, 1), LEARNED_ROWS))
     if len(rows) == n_rows:

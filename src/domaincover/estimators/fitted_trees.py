@@ -9,12 +9,12 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils import get_tags
 
 from domaincover.errors import InputError
 from domaincover.predictors.forest import Forest
-from domaincover.predictors.tree_predictors import TreesPredictor
+from domaincover.predictors.tree_predictors import NumbersPredictor, TreesPredictor
 
 # Of LightGBM: bits of decision_type, and up to where values are taken for 0.
 BY_CATEGORY, DEFAULT_LEFT, ZERO_IS_MISSING, NAN_IS_MISSING = 1, 2, 4, 8
@@ -36,10 +36,23 @@ class TreesClassifier(TreesPredictor, ClassifierMixin, BaseEstimator):
         self.estimator = estimator
 
     def fit(self, X: Any, y: Any, **params: Any) -> Self:
-        """Fit a clone of the classifier, and keep its trees."""
+        """Fit a clone of the estimator, and keep its trees."""
         for name, value in learned_trees(clone(self.estimator).fit(X, y, **params)).items():
             setattr(self, name, value)
         return self
+
+
+class TreesRegressor(NumbersPredictor, RegressorMixin, BaseEstimator):
+    """A regressor of trees that is kept as arrays once it is fitted: what `load` returns for it.
+
+    Parameters
+    ----------
+    estimator : regressor
+        A `HistGradientBoostingRegressor`, for instance; `fit` fits a clone.
+    """
+
+    __init__ = TreesClassifier.__init__
+    fit = TreesClassifier.fit
 
 
 def learned_trees(model: Any) -> dict[str, Any]:
@@ -49,7 +62,8 @@ def learned_trees(model: Any) -> dict[str, Any]:
         return {}
     names = {"feature_names_in_": model.feature_names_in_} if hasattr(model, "feature_names_in_") else {}
     forest = CONVERTERS[type(model).__name__](model)
-    return {"classes_": np.asarray(model.classes_), "forest_": forest, **names}
+    classes = {"classes_": np.asarray(model.classes_)} if hasattr(model, "classes_") else {}
+    return {**classes, "forest_": forest, **names}
 
 
 def forest_of(model: Any) -> Forest | None:
@@ -103,7 +117,7 @@ def _of_trees(model: Any) -> Forest:
     return _forest(
         [_nodes(tree.tree_) for tree in trees],
         n_features=model.n_features_in_,
-        baseline=np.zeros(len(model.classes_)),
+        baseline=np.zeros(len(getattr(model, "classes_", [0]))),
         link="mean",
         rounds=True,
         takes_missing=get_tags(trees[0]).input_tags.allow_nan and trees[0].monotonic_cst is None,
@@ -134,6 +148,9 @@ def _of_histogram_boosting(model: Any) -> Forest:
         trees.append(Nodes(left, right, *numbers))
     baseline = np.array(model._baseline_prediction, dtype=np.float64).ravel()
     link = "sigmoid" if len(baseline) == 1 else "softmax"
+    if not hasattr(model, "classes_"):
+        _take(model, model.loss in ("squared_error", "absolute_error", "quantile"), f"the loss {model.loss!r}")
+        link = "identity"
     return _forest(trees, n_features=model._n_features, baseline=baseline, link=link)
 
 
@@ -222,7 +239,9 @@ CONVERTERS: dict[str, Callable[[Any], Forest]] = {
     "ExtraTreesClassifier": _of_trees,
     "GradientBoostingClassifier": _of_gradient_boosting,
     "HistGradientBoostingClassifier": _of_histogram_boosting,
+    "HistGradientBoostingRegressor": _of_histogram_boosting,
     "LGBMClassifier": _of_lightgbm,
     "RandomForestClassifier": _of_trees,
+    "RandomForestRegressor": _of_trees,
     "XGBClassifier": _of_xgboost,
 }

@@ -27,8 +27,8 @@ from domaincover.estimators.label_features import LabelFeatures
 from domaincover.options import LabelRows, OnRareLabel, PromiseCalibration
 from domaincover.prediction_sets import check_share
 from domaincover.predictors.calibrated_predictors import Scored
+from domaincover.predictors.domain_record import calibration_residuals
 from domaincover.predictors.promised_predictor import PromisedPredictor
-from domaincover.predictors.record import calibration_residuals
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from domaincover.errors import InputError
 from domaincover.networks.threads import in_threads, n_threads
 from domaincover.predictors.forest_leaves import MOST_MASKED, Leaves, MaskedTrees, Structure, WalkedTrees
 
-ForestLink = Literal["sigmoid", "softmax", "mean"]
+ForestLink = Literal["sigmoid", "softmax", "mean", "identity"]
 MOST_LEVELS = 10_000
 ROWS_AT_ONCE, TREES_AT_ONCE = 1024, 128  # what is known of them stays in the processor's cache
 TABLE_SIZE = 2**22  # entries that the masks of some trees may take
@@ -45,8 +45,9 @@ class Forest:
         Of each leaf: what it adds to the output of its tree, or a row with what it adds to every output.
     baseline : array
         What each output starts from.
-    link : {"sigmoid", "softmax", "mean"}
+    link : {"sigmoid", "softmax", "mean", "identity"}
         How outputs become probabilities. One output with a sigmoid is the probability of the second of two labels.
+        Trees of a regressor have one output, the number itself ("identity") or the mean over trees.
     rounds : bool
         Whether examples are rounded to single precision before they are compared with thresholds.
     takes_missing : bool
@@ -78,7 +79,7 @@ class Forest:
         need(all(len(each) == n_splits for each in of_splits), "arrays of splits have different lengths")
         need(len(self.target) == n_trees > 0 < n_outputs, "there are no trees, or outputs")
         need(self.value.shape[1:] in ((), (n_outputs,)), "leaves have another number of outputs")
-        need(self.link in ("sigmoid", "softmax", "mean"), "the link is unknown")
+        need(self.link in get_args(ForestLink), "the link is unknown")
         need((self.link == "mean") == (self.value.ndim == 2), "the link does not fit the leaves")
         need(self.value.dtype == self.baseline.dtype, "leaves and baseline have different types")
         need(((self.target >= 0) & (self.target < n_outputs)).all(), "a tree has no output")
@@ -114,6 +115,11 @@ class Forest:
 
         likely = expit(outputs)
         return np.concatenate([1 - likely, likely], axis=1) if likely.shape[1] == 1 else likely
+
+    def numbers(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Return the number that the trees of a regressor predict for each row."""
+        outputs = self.outputs(X)[:, 0]
+        return outputs / len(self.root) if self.link == "mean" else outputs
 
     def outputs(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return the baselines and what all trees add to them, rows × outputs."""

@@ -24,6 +24,7 @@ from domaincover.evaluation import DomainReport
 from domaincover.options import LabelRows, ThresholdKind
 from domaincover.prediction_sets import MISSING_LABEL, Sets, set_sizes, sets_from_scores
 from domaincover.predictors.calibrated_predictors import CalibratedPredictor, Scored
+from domaincover.predictors.domain_record import Record, recalibrated, record_report, recorded, verdict_on
 from domaincover.predictors.label_scores import MeanOfModels, last_step
 from domaincover.predictors.names import (
     ONLY_DOMAIN,
@@ -34,7 +35,6 @@ from domaincover.predictors.names import (
     n_rows_of,
 )
 from domaincover.predictors.promise_text import promise_in_words
-from domaincover.predictors.record import Record, recalibrated, record_report, recorded, verdict_on
 from domaincover.promises.verdict import Verdict
 
 if TYPE_CHECKING:

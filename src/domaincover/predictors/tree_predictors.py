@@ -56,10 +56,24 @@ class TreesPredictor:
         raise InputError(f"{package} is not installed, and the model is to be fitted: pip install {package}.")
 
 
+class NumbersPredictor(TreesPredictor):
+    """Numbers of a forest that a regressor fitted."""
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the number of each example."""
+        check_fitted(self)
+        return self.forest_.numbers(self._numbers(X))
+
+
 class PipelinePredictor:
     """A table's encoding, and trees that predict from its numbers."""
 
     steps: list[tuple[str, Any]]
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most likely label of each example, or its number."""
+        (_, encoding), (_, trees) = self.steps
+        return trees.predict(encoding.encode(X))
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the probability of each label, examples × labels in the order of `classes_`."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from domaincover.errors import InputError, one_line, torch_needed_for
 from domaincover.predictors.set_predictor import SetPredictor
 from domaincover.saving.parts import PartsReader, PartsWriter
-from domaincover.saving.record import add_record, write_record
+from domaincover.saving.record_file import add_record, write_record
 from domaincover.saving.sealed import (
     SavedFolder,
     check_folder,

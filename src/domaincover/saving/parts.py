@@ -42,13 +42,16 @@ class Home(NamedTuple):
 # and others need torch.
 NETWORKS, CALIBRATED = "domaincover.predictors.network_predictors", "domaincover.predictors.calibrated_predictors"
 TREES = "domaincover.predictors.tree_predictors", "TreesPredictor"
+NUMBERS = (TREES[0], "NumbersPredictor")
 OF_TREES = {  # whose trees are saved, and predict, as a `Forest`
     "DecisionTreeClassifier": Home("sklearn.tree", TREES),
     "ExtraTreesClassifier": Home("sklearn.ensemble", TREES),
     "GradientBoostingClassifier": Home("sklearn.ensemble", TREES),
     "HistGradientBoostingClassifier": Home("sklearn.ensemble", TREES),
+    "HistGradientBoostingRegressor": Home("sklearn.ensemble", NUMBERS),
     "LGBMClassifier": Home("lightgbm", TREES),
     "RandomForestClassifier": Home("sklearn.ensemble", TREES),
+    "RandomForestRegressor": Home("sklearn.ensemble", NUMBERS),
     "XGBClassifier": Home("xgboost", TREES),
 }
 ESTIMATORS = {
@@ -62,6 +65,9 @@ ESTIMATORS = {
     "ERMClassifier": Home("domaincover.estimators.erm", (NETWORKS, "SingleLabelPredictor")),
     "MeanClassifier": Home("domaincover.estimators.mean", ("domaincover.predictors.label_scores", "MeanPredictor")),
     "Pipeline": Home("sklearn.pipeline", (TREES[0], "PipelinePredictor")),
+    "PromisedIntervalRegressor": Home(
+        "domaincover.estimators.intervals", ("domaincover.predictors.interval_predictor", "IntervalPredictor")
+    ),
     "PromisedSetClassifier": Home(
         "domaincover.estimators.promised", ("domaincover.predictors.promised_predictor", "PromisedPredictor")
     ),
@@ -223,7 +229,8 @@ class PartsReader:
             _check_adaptation(model)
         if isinstance(model, NetworkPredictor) and part["learned"]:
             self._add_weights(model, f"part-{number}.safetensors")
-        if part["kind"] in OF_TREES and part["learned"] and len(model.classes_) != model.forest_.n_labels:
+        n_labels = len(getattr(model, "classes_", [0]))  # a regressor's trees have one output
+        if part["kind"] in OF_TREES and part["learned"] and n_labels != model.forest_.n_labels:
             raise InputError(f"{part['kind']} has another number of labels than its trees.")
         return model
 
@@ -235,9 +242,9 @@ class PartsReader:
             return _predictor(name, *home.predictor, params)
         model = _estimator(name, home.module, params)
         if name in OF_TREES and part["learned"]:
-            from domaincover.estimators.fitted_trees import TreesClassifier
+            from domaincover.estimators.fitted_trees import TreesClassifier, TreesRegressor
 
-            return TreesClassifier(model)
+            return TreesClassifier(model) if home.predictor == TREES else TreesRegressor(model)
         return model
 
     def _value(self, content: Json) -> Any:
@@ -365,7 +372,7 @@ def _content_of(model: Any) -> Content | None:
         params = {key: value for key, value in sorted(has.items()) if not (_is_learned(key) or key == SAVED_AS)}
         return Content(has[SAVED_AS], params, learned)
     home = ESTIMATORS.get(name)
-    if name == "TreesClassifier":
+    if name in ("TreesClassifier", "TreesRegressor"):
         own = _content_of(model.estimator)
         return own and own._replace(learned=learned)
     if home is None or not _is_from(model, home):

@@ -8,12 +8,12 @@ from domaincover import ERMClassifier, GaussianDomains, InputError, PromisedSetC
 from domaincover.calibration.confidence import order_ranks
 from domaincover.criteria import criterion_for
 from domaincover.predictors.calibrated_predictors import Scored
+from domaincover.predictors.domain_record import calibration_residuals, judged_report
 from domaincover.predictors.promised_predictor import PromisedPredictor
-from domaincover.predictors.record import calibration_residuals, judged_report
 from domaincover.promises.verdict import HeldOut, judged
 from domaincover.saving import values
 from domaincover.saving.models import load_to_predict, model_checksum
-from domaincover.saving.record import write_record
+from domaincover.saving.record_file import write_record
 
 SOURCE = GaussianDomains.of_paper(n_features=10)
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from domaincover.errors import InputError
 from domaincover.files import write_whole
+from domaincover.predictors.domain_record import Record
 from domaincover.predictors.label_scores import last_step
-from domaincover.predictors.record import Record
 from domaincover.saving.sealed import RECORD, SavedFolder, digest, json_bytes, read_folder
 from domaincover.saving.values import from_json, to_json
 
