@@ -83,7 +83,8 @@ def train_together(fits: Sequence[NetworkFit]) -> list[tuple[NetworkFit, Trained
     """Train the networks of classifiers with the same settings, as one stack where there are several."""
     lead, engine, data = fits[0].model, fits[0].engine, [fit.examples for fit in fits]
     own_state = torch.random.fork_rng([engine.device] if engine.device.startswith("cuda") else [])
-    with own_state, one_thread() if lead._inputs.stacks(lead.device) else nullcontext():
+    is_small = lead._inputs.stacks(lead.device) or lead._inputs.is_small  # threads would mostly wait for each other
+    with own_state, one_thread() if is_small else nullcontext():
         torch.random.manual_seed(int(fits[0].rngs[0].integers(2**63)))  # of a user's initial weights, and dropout
         networks = [fit.model._inputs.make(fit.model.encoder_, fit.examples.n_labels, fit.rngs[1]) for fit in fits]
         for network in networks:
