@@ -94,6 +94,7 @@ class _StackedPerceptrons(Stack):
         self.biases = nn.ParameterList(
             torch.stack([one.bias.detach()[:, None] for one in own]) for own in self._originals
         )
+        self._layers: Any = tuple(zip(self.weights, self.biases, strict=True))  # ParameterList is slow to index
 
     def forward(self, examples: Tensor) -> Tensor:
         return self._values(examples)[-1].transpose(1, 2)
@@ -104,7 +105,7 @@ class _StackedPerceptrons(Stack):
 
     def by_hand(self, examples: Tensor, with_features: bool) -> Pass:
         """Return a pass without autograd, whose overhead is a third of a small network's training time."""
-        if with_features and len(self.weights) == 1:
+        if with_features and len(self._layers) == 1:
             raise InputError(NO_FEATURES)
         with torch.no_grad():
             values = self._values(examples)
@@ -116,28 +117,27 @@ class _StackedPerceptrons(Stack):
         """Add to the gradients of all parameters, given those of scores and, if given, features."""
         slope = slopes[0].transpose(1, 2)
         for number, inputs in reversed([*enumerate(values[:-1])]):
-            weight: Any = self.weights[number]
-            bias: Any = self.biases[number]
+            weight, bias = self._layers[number]
             weight.grad.baddbmm_(slope, inputs.transpose(1, 2))
             bias.grad.add_(slope.sum(2, keepdim=True))
             if number == 0:
                 return
             slope = torch.bmm(weight.transpose(1, 2), slope)
-            if len(slopes) > 1 and number == len(self.weights) - 1:
+            if len(slopes) > 1 and number == len(self._layers) - 1:
                 slope = slope + slopes[1].transpose(1, 2)
             slope = torch.ops.aten.threshold_backward(slope, inputs, 0)  # of the ReLU before the layer
 
     def _values(self, examples: Tensor) -> list[Tensor]:
         """Return the input of every layer, and the scores: (replica, feature, example)."""
         values = [examples.transpose(1, 2)]
-        for number, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True), start=1):
+        for number, (weight, bias) in enumerate(self._layers, start=1):
             outputs = torch.baddbmm(bias, weight, values[-1])
-            values.append(outputs.relu_() if number < len(self.weights) else outputs)
+            values.append(outputs.relu_() if number < len(self._layers) else outputs)
         return values
 
     @torch.no_grad()
     def write_back(self) -> None:
-        for originals, weights, biases in zip(self._originals, self.weights, self.biases, strict=True):
+        for originals, (weights, biases) in zip(self._originals, self._layers, strict=True):
             for original, weight, bias in zip(originals, weights, biases, strict=True):
                 original.weight.copy_(weight)
                 original.bias.copy_(bias[:, 0])

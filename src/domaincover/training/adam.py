@@ -40,14 +40,25 @@ class FlatAdam:
 
     def step(self) -> None:
         """Update the parameters with the accumulated gradient."""
-        if not self.state:
+        if not (own := self.state.get(self._weights)):
             moments = {name: torch.zeros_like(self._weights) for name in ("exp_avg", "exp_avg_sq")}
-            self.state[self._weights] = {"step": self._weights.new_zeros((), dtype=torch.float32)} | moments
-        n_steps, mean, square = (self.state[self._weights][name] for name in ("step", "exp_avg", "exp_avg_sq"))
-        n_steps += 1
-        parts: Any = [self._weights], [self._gradient], [mean], [square], [], [n_steps]
-        usual: Any = {"beta1": 0.9, "beta2": 0.999, "weight_decay": 0.0, "eps": 1e-8}
-        torch._fused_adam_(*parts, **usual, lr=self.param_groups[0]["lr"], amsgrad=False, maximize=False)
+            own = self.state[self._weights] = {"step": self._weights.new_zeros((), dtype=torch.float32)} | moments
+        own["step"] += 1
+        torch._fused_adam_(
+            [self._weights],
+            [self._gradient],
+            [own["exp_avg"]],
+            [own["exp_avg_sq"]],
+            [],
+            [own["step"]],
+            lr=self.param_groups[0]["lr"],
+            beta1=0.9,
+            beta2=0.999,
+            weight_decay=0.0,
+            eps=1e-8,
+            amsgrad=False,
+            maximize=False,
+        )
 
 
 def saved_state(adam: Any) -> dict[str, Tensor]:
