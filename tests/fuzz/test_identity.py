@@ -204,7 +204,7 @@ def test_no_seen_domain_is_taken_for_new_however_it_is_written(fitted, folder, k
     table = table_of(folder / f"asked.{given_format}", asked, data, kind)
     saved, runs, parts = InMemory(model), PartRuns(in_parts=False), [NumberedPart(0, table)]
     found = adapted_table(runs, saved, "d", parts, folder / "scratch")
-    reports = reports_of(runs, CountSets(saved, "y", "d", folder / "scratch"), parts, 1)
+    reports, _ = reports_of(runs, CountSets(saved, "y", "d", folder / "scratch"), parts, 1)
     wanted = {str(name): str(name) in set(map(str, seen)) for name in asked}
     for report in reports:
         assert certificate_if_unseen(report, 0.9, model) is None

@@ -251,7 +251,7 @@ def test_a_forest_by_hand_adds_what_its_leaves_say():
         ("baseline", [], "no trees, or outputs"),
         ("target", [0, 1], "a tree has no output"),
         ("target", [0], "no trees, or outputs"),
-        ("link", "identity", "the link is unknown"),
+        ("link", "log", "the link is unknown"),
         ("link", "mean", "does not fit the leaves"),
     ],
 )

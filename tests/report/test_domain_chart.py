@@ -15,11 +15,21 @@ from domaincover.report.domain_chart import (
     standard_error_ends,
 )
 from tests.paper.study_report.made_up import HOSTILE
-from tests.paper.study_report.test_style import DARK_PAPER, WHITE, contrast
 
 from .made_up_domains import random_reports, report
 
 NAN = math.nan
+WHITE, DARK_PAPER = "#ffffff", "#16181d"
+
+
+def contrast(one, other):
+    def luminance(color):
+        channels = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+        linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+        return float(linear @ [0.2126, 0.7152, 0.0722])
+
+    lighter, darker = sorted(map(luminance, (one, other)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
 
 
 @pytest.fixture(scope="module")

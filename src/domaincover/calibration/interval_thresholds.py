@@ -99,7 +99,7 @@ def reach_of(thresholds: Numbers, confidence: float) -> float:
     return -float(order_statistic(thresholds, thresholds.shape[-1], confidence))
 
 
-class Draw(NamedTuple):
+class KnownDraw(NamedTuple):
     """Rows of every domain, domains × width, of which the first are known and the others counted."""
 
     rows: NDArray[np.int64]
@@ -107,15 +107,15 @@ class Draw(NamedTuple):
     is_counted: NDArray[np.bool_]
 
 
-def draws_of(domains: NDArray[np.int64], n_known: int, n_draws: int, rng: np.random.Generator) -> Iterator[Draw]:
-    """Draw `n_known` random rows of every domain to be known; all others count."""
+def draws_of(domains: NDArray[np.int64], n_known: int, n_draws: int, rng: np.random.Generator) -> Iterator[KnownDraw]:
+    """KnownDraw `n_known` random rows of every domain to be known; all others count."""
     n_rows = np.bincount(domains)
     starts, place = np.cumsum(n_rows) - n_rows, np.arange(n_rows.max())
     is_real = place < n_rows[:, None]
     for _ in range(n_draws):
         order = np.lexsort([rng.random(len(domains)), domains])
         rows = order[starts[:, None] + np.where(is_real, place, 0)]
-        yield Draw(rows, is_real & (place < n_known), is_real & (place >= n_known))
+        yield KnownDraw(rows, is_real & (place < n_known), is_real & (place >= n_known))
 
 
 def learn_shift(residuals: Numbers, features: Numbers, is_known: NDArray[np.bool_], prior: Prior) -> Shift:
@@ -136,7 +136,7 @@ def learn_shift(residuals: Numbers, features: Numbers, is_known: NDArray[np.bool
     return Shift(prior.size * prior.bias * weights[..., 0], prior.size * prior.slope * weights[..., 1:], factor)
 
 
-def fit_prior(rows: Rows, draw: Draw) -> Prior:
+def fit_prior(rows: Rows, draw: KnownDraw) -> Prior:
     """Choose how far known values move centres and scales, by the likelihood of the other rows (Laplace's density)."""
     residuals, features = rows.residuals[draw.rows], rows.features[draw.rows]
     size = max(float(np.abs(rows.residuals).mean()), np.finfo(float).tiny)
@@ -151,7 +151,7 @@ def fit_prior(rows: Rows, draw: Draw) -> Prior:
     return prior
 
 
-def _loss(residuals: Numbers, features: Numbers, draw: Draw, prior: Prior) -> float:
+def _loss(residuals: Numbers, features: Numbers, draw: KnownDraw, prior: Prior) -> float:
     shift = learn_shift(residuals, features, draw.is_known, prior)
     spread = prior.size * shift.factor[:, None]
     loss = np.log(spread) + np.abs(residuals - shift.of(features)) / spread
@@ -159,7 +159,7 @@ def _loss(residuals: Numbers, features: Numbers, draw: Draw, prior: Prior) -> fl
     return float(np.mean(np.where(draw.is_counted, loss, 0.0).sum(axis=1) / n_counted))
 
 
-class Level(NamedTuple):
+class KnownLevel(NamedTuple):
     """What is calibrated for one number of known values."""
 
     prior: Prior
@@ -176,7 +176,7 @@ def fit_level(
     error: float | None,
     n_draws: int,
     rng: np.random.Generator,
-) -> Level | None:
+) -> KnownLevel | None:
     """Calibrate for so many known values of a domain, with every calibration domain treated as a new one.
 
     None where known values make intervals less than 1 % narrower than without them, on the same rows.
@@ -192,8 +192,8 @@ def fit_level(
 
 
 def _calibrated(
-    rows: Rows, draws: Sequence[Draw], prior: Prior, target: float, confidence: float, error: float | None
-) -> Level:
+    rows: Rows, draws: Sequence[KnownDraw], prior: Prior, target: float, confidence: float, error: float | None
+) -> KnownLevel:
     thresholds, factors = [], []
     for draw in draws:
         residuals, features = rows.residuals[draw.rows], rows.features[draw.rows]
@@ -205,7 +205,7 @@ def _calibrated(
     found = np.stack(thresholds)
     reach = reach_of(found, confidence)
     width = 2 * np.mean([_means(rows.half + reach * rows.scale * f[rows.domains], rows.domains) for f in factors])
-    return Level(prior, reach, float(width), _share_left_out(found, confidence))
+    return KnownLevel(prior, reach, float(width), _share_left_out(found, confidence))
 
 
 def _means(values: Numbers, domains: NDArray[np.int64]) -> Numbers:

@@ -19,7 +19,7 @@ Numbers = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 
-class ByDomain(NamedTuple):
+class DomainStatistics(NamedTuple):
     """Statistics of one column in each domain, domains × statistics, and their standard errors; NaN says nothing."""
 
     values: Numbers
@@ -56,7 +56,7 @@ class NumberProfile:
         """Return a column's values as numbers, NaN where missing."""
         return _numbers(column, self.kind)
 
-    def by_domain(self, values: Numbers, codes: Codes, n_domains: int, *, among_themselves: bool) -> ByDomain:
+    def by_domain(self, values: Numbers, codes: Codes, n_domains: int, *, among_themselves: bool) -> DomainStatistics:
         """Return the share missing, location and spread on a bent scale, and the share out of range, by domain.
 
         A domain of training is compared with the range of the others (`among_themselves`).
@@ -79,7 +79,7 @@ class NumberProfile:
         found = np.stack([missing, location, spread, outside], axis=1)
         found[missing == 1, 1:3] = np.nan
         errors = [1 / np.sqrt(n_rows), np.sqrt(variance / counts), np.sqrt(0.5 / counts), 1 / np.sqrt(n_rows)]
-        return ByDomain(found, np.stack(errors, axis=1))
+        return DomainStatistics(found, np.stack(errors, axis=1))
 
     def in_words(self, statistic: str, values: Numbers) -> str:
         """Say how values differ from training in a statistic."""
@@ -133,7 +133,7 @@ class CategoryProfile:
         codes = column.astype(object).map(category_text, na_action="ignore").map(place).fillna(UNKNOWN)
         return np.asarray(codes.where(column.notna(), EMPTY), dtype=np.int64)
 
-    def by_domain(self, values: Codes, codes: Codes, n_domains: int, *, among_themselves: bool) -> ByDomain:
+    def by_domain(self, values: Codes, codes: Codes, n_domains: int, *, among_themselves: bool) -> DomainStatistics:
         """Return the shares missing and unknown, and the distance of the shares of categories, by domain."""
         n_levels, seen = len(self.levels), values >= 0
         n_rows = np.maximum(np.bincount(codes, minlength=n_domains), 1)
@@ -146,7 +146,9 @@ class CategoryProfile:
         distance = np.abs(table / known - usual).sum(axis=1) / 2 * (table.sum(axis=1) > 0)
         noise = np.sqrt(usual * (1 - usual) / known).sum(axis=1) / 2
         found = [missing / n_rows, unknown / n_rows, distance]
-        return ByDomain(np.stack(found, axis=1), np.stack([1 / np.sqrt(n_rows), 1 / np.sqrt(n_rows), noise], axis=1))
+        return DomainStatistics(
+            np.stack(found, axis=1), np.stack([1 / np.sqrt(n_rows), 1 / np.sqrt(n_rows), noise], axis=1)
+        )
 
     def in_words(self, statistic: str, values: Codes) -> str:
         """Say how categories differ from training in a statistic."""

@@ -18,7 +18,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from domaincover.checks.column_profile import ByDomain, ColumnProfile, largest_of_others, profile_from, profile_of
+from domaincover.checks.column_profile import (
+    ColumnProfile,
+    DomainStatistics,
+    largest_of_others,
+    profile_from,
+    profile_of,
+)
 from domaincover.data.columns import Kind
 from domaincover.errors import InputError
 
@@ -206,7 +212,7 @@ def _statistics(
     among_themselves: bool = False,
 ) -> tuple[Values, Values]:
     """Return the statistics of all columns, domains × statistics, and by how much chance alone may move each."""
-    parts: list[ByDomain] = [
+    parts: list[DomainStatistics] = [
         column.by_domain(values, codes, n_domains, among_themselves=among_themselves)
         for column, values in zip(columns, own, strict=True)
     ]

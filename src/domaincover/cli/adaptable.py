@@ -48,11 +48,13 @@ class AdaptedNames(NamedTuple):
 
 
 def gain_in_words(model: Any, domain: str | None) -> str | None:
-    """Return a line on what labels of a new domain gain; None of a model that learns nothing from them."""
+    """Return a line on what labels of a new domain gain; None of a model that learns next to nothing from them."""
     inner = last_step(model)
     if not getattr(inner, "few_labels_", None):
         return None
     sizes = {n: f"{size:.2f}" for n, size in inner.label_gain["set_size"].items()}
+    if min(sizes.values()) == sizes[0]:
+        return None
     with_labels = listed([f"{size} with {n} labels of a new {domain or 'domain'}" for n, size in sizes.items() if n])
     return f"Labels per set, in domains treated as new: {sizes[0]} without labels, {with_labels}."
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from domaincover.calibration.confidence import domains_needed
 from domaincover.calibration.few_labels import FeatureScale
-from domaincover.calibration.interval_thresholds import Level, Rows, fit_level
+from domaincover.calibration.interval_thresholds import KnownLevel, Rows, fit_level
 from domaincover.data.encoding import TableEncoder, learned_rows
 from domaincover.errors import InputError, check_choice
 from domaincover.estimators.base import generators, indexed
@@ -224,7 +224,7 @@ class PromisedIntervalRegressor(IntervalPredictor, RegressorMixin, BaseEstimator
         """Set the reach of intervals, without known values and with each number of them."""
         n_by_domain, needed = np.bincount(rows.domains), domains_needed(self._rank_confidence)
         error = None if self.coverage == "counted" else self._rank_confidence - self.domain_confidence
-        levels: dict[int, Level] = {}
+        levels: dict[int, KnownLevel] = {}
         for n_known in (0, *sorted(set(self.few_labels))):
             has_rows = (n_by_domain >= n_known + FEWEST_COUNTED) if n_known else np.ones(len(n_by_domain), bool)
             if n_known and has_rows.sum() < max(needed, FEWEST_TO_LEARN):

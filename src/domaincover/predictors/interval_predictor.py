@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SMALLEST_SCALE = 0.05  # of the usual scale
 
 
-class Predicted(NamedTuple):
+class CentreAndScale(NamedTuple):
     """Intervals are centre ± (half + reach · scale)."""
 
     centre: NDArray[np.float64]
@@ -112,19 +112,19 @@ class IntervalPredictor:
         found = {k: [level[name] for name in columns] for k, level in self.levels_.items()}
         return pd.DataFrame.from_dict(found, orient="index", columns=columns).rename_axis("labels")
 
-    def _shifted(self, X: Any) -> Predicted:
+    def _shifted(self, X: Any) -> CentreAndScale:
         """Return what is predicted, with what an adapted model has learned."""
         found = self._predicted(X)
         if not hasattr(self, "shift_"):
             return found
         shift = Shift(**self.shift_)
         moved = found.centre + found.scale * shift.of(self._features(X))
-        return Predicted(moved, found.half, found.scale * float(shift.factor))
+        return CentreAndScale(moved, found.half, found.scale * float(shift.factor))
 
-    def _predicted(self, X: Any) -> Predicted:
+    def _predicted(self, X: Any) -> CentreAndScale:
         """Return the mean of the members' predictions."""
         of_members = [predicted(member, X, self.usual_scale_) for member in self.members_]
-        return Predicted(*(np.mean(parts, axis=0) for parts in zip(*of_members, strict=True)))
+        return CentreAndScale(*(np.mean(parts, axis=0) for parts in zip(*of_members, strict=True)))
 
     def _features(self, X: Any) -> NDArray[np.float64]:
         if self.feature_encoder_ is None:
@@ -135,16 +135,16 @@ class IntervalPredictor:
         return hasattr(self, "members_")
 
 
-def predicted(member: dict[str, Any], X: Any, usual_scale: float) -> Predicted:
+def predicted(member: dict[str, Any], X: Any, usual_scale: float) -> CentreAndScale:
     """Return the centre, half width and scale that one member predicts."""
     if "low" in member:
         low, high = (np.asarray(member[name].predict(X), dtype=float) for name in ("low", "high"))
-        return Predicted((low + high) / 2, (high - low) / 2, np.full(len(low), usual_scale))
+        return CentreAndScale((low + high) / 2, (high - low) / 2, np.full(len(low), usual_scale))
     centre = np.asarray(member["centre"].predict(X), dtype=float)
     scale = np.full(len(centre), usual_scale)
     if "scale" in member:
         scale = np.maximum(np.asarray(member["scale"].predict(X), dtype=float), SMALLEST_SCALE * usual_scale)
-    return Predicted(centre, np.zeros(len(centre)), scale)
+    return CentreAndScale(centre, np.zeros(len(centre)), scale)
 
 
 def numbers_of(y: Any, n_rows: int, *, may_lack: bool = False) -> NDArray[np.float64]:

@@ -236,7 +236,7 @@ def narrow_visit(page, tmp_path_factory):
 @pytest.fixture(scope="module")
 def hostile_visit(hostile_results, hostile_domains, tmp_path_factory):
     folder = tmp_path_factory.mktemp("visit")
-    write_page(hostile_results, hostile_domains, folder / "page.html", title=HOSTILE, settings={HOSTILE: HOSTILE})
+    write_page(hostile_results, hostile_domains, folder / "page.html", settings={HOSTILE: HOSTILE})
     return visited(folder / "page.html", folder, WITH_NAMES)
 
 
