@@ -65,14 +65,17 @@ class Route(NamedTuple):
     words: str
 
 
-def findings_of(cells: Cells, columns: Sequence[ColumnCheck]) -> tuple[Finding, ...]:
-    """Return all findings, the most harmful first."""
+def findings_of(
+    cells: Cells, columns: Sequence[ColumnCheck], alike: Sequence[tuple[str, str, float]] = ()
+) -> tuple[Finding, ...]:
+    """Return all findings, the most harmful first; `alike` are pairs of domains that share rows, with their share."""
     sound = [column for column in columns if column.fault is None]
     leaks = {column.name: _label_leak(column, cells) or _domain_leak(column, cells) for column in sound}
     told = sorted((column for column in sound if leaks[column.name]), key=lambda column: -(column.tells_label or 0))
     found = [
         *_stops(cells, columns),
         *_look_alikes(cells),
+        *_same_rows(cells, alike),
         *(finding for column in told if (finding := leaks[column.name])),
         *(finding for column in sound for finding in _of_column(column, cells, leaks[column.name])),
         *_small_cells(cells),
@@ -103,6 +106,13 @@ def _look_alikes(cells: Cells) -> Iterator[Finding]:
         if pairs := look_alikes(names):
             words = f"In {column}, different {what} look alike: {in_words(pairs)}."
             yield Finding("weakens", words, "If they are the same, write them alike.")
+
+
+def _same_rows(cells: Cells, alike: Sequence[tuple[str, str, float]]) -> Iterator[Finding]:
+    if alike:
+        pairs = listed([f"{one} and {other} ({_percent(share)})" for one, other, share in alike], MOST_NAMES)
+        what = f"Some domains of {cells.domain} share most of their rows: {pairs}."
+        yield Finding("misleads", what, "If they are one, give them one name; rows that occur twice are no new domain.")
 
 
 def _of_column(column: ColumnCheck, cells: Cells, leak: Finding | None) -> Iterator[Finding]:

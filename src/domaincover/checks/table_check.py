@@ -11,10 +11,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from domaincover.checks.column_check import ColumnCheck, Subject, check_column
 from domaincover.checks.findings import Cells, Finding, Route, findings_of, routes_of
+from domaincover.checks.seen_rows import domains_alike, row_hashes
 from domaincover.data.dataset import check_min_cell_size, code_names, count_cells, one_dimensional, texts
+from domaincover.data.spellings import plain_table
 from domaincover.errors import InputError
 from domaincover.options import MIN_CELL_SIZE
 from domaincover.terminal.text import counted, cut, table_lines, wrapped
@@ -144,10 +147,27 @@ def check_table(
         cells=cells,
         n_rows=len(table),
         columns=columns,
-        findings=findings_of(cells, columns),
+        findings=findings_of(cells, columns, _domains_alike(features, columns, cells, of_domains.codes)),
         routes=routes_of(cells),
         n_rows_compared=len(subject.sample),
     )
+
+
+def _domains_alike(
+    features: pd.DataFrame, columns: Sequence[ColumnCheck], cells: Cells, domains: NDArray[np.int64]
+) -> list[tuple[str, str, float]]:
+    """Return pairs of domains that share most rows, apart from columns that tell them apart anyway."""
+    told_by = [
+        (name, check)
+        for name, check in zip(features, columns, strict=True)
+        if check.fault is None and not (check.is_key or check.is_constant_in_domains)
+    ]
+    kinds = {name: check.kind for name, check in told_by}
+    if set(kinds.values()) <= {"ignored"}:
+        return []
+    plain = plain_table(features, {name: check.spelling for name, check in told_by if check.spelling is not None})
+    pairs = domains_alike(row_hashes(plain, kinds, salt=0), domains)
+    return [(cells.domain_names[one], cells.domain_names[other], share) for one, other, share in pairs]
 
 
 def _series(values: Any, name: str, n_rows: int) -> pd.Series[Any]:
