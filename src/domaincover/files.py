@@ -193,6 +193,24 @@ def only_writer(folder: Path) -> Iterator[None]:
             folder.rmdir()
 
 
+@contextlib.contextmanager
+def only_one_beside(path: Path) -> Iterator[None]:
+    """Wait while another process writes to the folder of a path, where the system can lock folders."""
+    try:
+        import fcntl
+
+        number = os.open(next(folder for folder in path.parents if folder.exists()), os.O_RDONLY)
+    except (ImportError, OSError):  # on Windows, or in a folder that cannot be listed
+        yield
+        return
+    try:
+        with contextlib.suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(number, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(number)
+
+
 def recover_folder(target: Path) -> None:
     """Restore the old folder of a replacement that was killed, or delete it if the target exists."""
     for path in _temporary(target.parent, _is_left, PUT_ASIDE):

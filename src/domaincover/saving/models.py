@@ -19,7 +19,6 @@ from domaincover.saving.parts import PartsReader, PartsWriter
 from domaincover.saving.record_file import add_record, write_record
 from domaincover.saving.sealed import (
     SavedFolder,
-    check_folder,
     json_bytes,
     read_folder,
     write_folder,
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from domaincover.estimators.base import SetClassifier
     from domaincover.estimators.table_network import MakeNetwork
 
-__all__ = ["check_folder", "load", "load_extra", "load_to_predict", "model_checksum", "save"]
+__all__ = ["load", "load_extra", "load_to_predict", "model_checksum", "save"]
 
 Read = TypeVar("Read")
 EXTRA = "extra.json"
@@ -54,7 +53,6 @@ def save(
     trusted : sequence of str
         Additional types, such as "mypackage.steps.Winsorizer", that are safe to construct from a file.
     """
-    check_folder(folder)
     _check_fitted(model)
     writer = PartsWriter(_listed(trusted))
     writer.add(model)

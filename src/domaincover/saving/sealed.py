@@ -18,7 +18,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from domaincover.errors import InputError
-from domaincover.files import fault, recover_folder, remove_leftovers, replace_folder, unfinished_name, writing
+from domaincover.files import (
+    fault,
+    only_one_beside,
+    recover_folder,
+    remove_leftovers,
+    replace_folder,
+    unfinished_name,
+    writing,
+)
 
 MANIFEST = "model.json"
 FORMAT = "domaincover-model"
@@ -71,9 +79,9 @@ def read_folder(folder: str | Path) -> SavedFolder:
 
 def write_folder(folder: str | Path, content: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
     """Write the files and their manifest to a temporary folder, then rename it into place."""
-    check_folder(folder)
     target = _behind_links(folder)
-    with writing(folder):
+    with only_one_beside(target), writing(folder):
+        check_folder(folder)
         target.parent.mkdir(parents=True, exist_ok=True)
         remove_leftovers(target.parent)
         recover_folder(target)
