@@ -281,7 +281,7 @@ def test_runs_as_the_authors_have_their_own_directory_and_say_so_everywhere(tmp_
     out = tmp_path / "runs" / "paper-as-authors"
     said = AUTHORS_MARK.removeprefix("as ")
     assert said in capsys.readouterr().out
-    for name in ("table.md", "table.csv", "table.tex", "cross-synthetic-10.svg"):
+    for name in ("table.csv", "table.tex", "cross-synthetic-10.svg"):
         text = (out / "results/synthetic-10" / name).read_text(encoding="utf-8")
         assert re.search("authors[’'] released code", text), name
     page = (out / "report.html").read_text(encoding="utf-8")

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from domaincover.paper.study_report.page import study_evidence
-from domaincover.paper.study_report.results_table import in_order
+from domaincover.paper.study_report.study_tables import in_order
 
 from .made_up import full_study, results_of
 

@@ -7,10 +7,8 @@ import pytest
 from domaincover.paper.collect import TrainingHistory
 from domaincover.paper.study_report.chart_data import (
     MOST_CELLS,
-    swing_in_words,
     training_curves,
 )
-from domaincover.paper.study_report.chart_templates import PARTS
 from domaincover.paper.study_report.figures import figure_files, training_figure
 from domaincover.paper.study_report.page import write_page
 
@@ -37,7 +35,6 @@ def test_of_many_cells_some_are_shown_with_the_lowest_and_the_highest():
     shown = curves.steps["cell"].iloc[0]
     assert len(shown) == MOST_CELLS
     assert {found.cells[found.recall[-1].argmin()], found.cells[found.recall[-1].argmax()]} <= set(shown)
-    assert curves.n_cells == 500
 
 
 def test_the_last_and_the_best_iterate_are_marked():
@@ -47,18 +44,6 @@ def test_the_last_and_the_best_iterate_are_marked():
     iterates = training_curves(found).iterates.set_index("iterate")
     assert iterates["step"].to_dict() == {"last": 5, "best": 4}
     assert iterates.loc["last", "lowest"] == 0.7
-
-
-def test_a_sentence_says_how_far_the_last_is_from_the_best():
-    found = history()
-    found.recall[:] = 0.95
-    found.recall[4, 2] = 0.7
-    said = swing_in_words(training_curves(found))
-    assert "swings from 1.00 to 2.00" in said
-    assert "The last of 5 has 1.00 labels per set and a lowest recall of 0.70 over 6 training cells" in said
-    assert said.endswith("the best, step 4, has 1.25 and 0.95.")
-    found.recall[:] = 0.95
-    assert swing_in_words(training_curves(found)).endswith("and is the best.")
 
 
 def test_the_figure_has_three_plots_for_each_data_set_and_the_mark_of_a_quick_run():
@@ -74,8 +59,6 @@ def test_a_study_with_histories_has_the_figure_if_it_is_wanted(results, domains,
     assert [path.name for path in paths] == names
 
 
-def test_the_page_shows_training_with_its_data_set(results, domains, tmp_path):
+def test_the_page_shows_training(results, domains, tmp_path):
     write_page(results, domains, tmp_path / "a.html", histories=[history()])
-    text = (tmp_path / "a.html").read_text(encoding="utf-8")
-    assert text.count("Training of SET-COVER") == 1
-    assert all(f'id="training-{part}-1"' in text for part in PARTS)
+    assert (tmp_path / "a.html").read_text(encoding="utf-8").count('alt="SET-COVER in training') == 1

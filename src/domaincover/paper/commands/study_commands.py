@@ -158,7 +158,7 @@ def report(
     directory: StudyDirectory,
     out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
 ) -> None:
-    """Write the page of a study: tables and interactive plots in one HTML file that needs no network.
+    """Write the page of a study: tables and figures in one HTML file that needs no network.
 
     Example: domaincover report runs/synthetic --out report.html
     """

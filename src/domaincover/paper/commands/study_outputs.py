@@ -2,88 +2,51 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
+import os
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pandas as pd
 import typer
 
-from domaincover import __version__
-from domaincover.files import plain_json, write_whole, writing
+from domaincover.files import write_whole, writing
 from domaincover.options import FigureFormat, TableStyle
 from domaincover.paper.catalogue import DATASET_GROUPS, study_datasets
 from domaincover.paper.collect import StudyTables, collect, read_histories
 from domaincover.paper.experiment import Experiment
 from domaincover.paper.methods import study_methods
 from domaincover.paper.published import published, published_results, published_times
-from domaincover.paper.study_report.figures import figure_files
+from domaincover.paper.study_report.figures import figure_files, save_chart
 from domaincover.paper.study_report.page import write_page
-from domaincover.paper.study_report.results_table import unseen_rows
-from domaincover.paper.study_report.study_tables import format_results, format_times, training_times
-from domaincover.paper.study_report.theory_chart import learnability_table, write_theory_figure
+from domaincover.paper.study_report.study_tables import format_results, format_times, training_times, unseen_rows
+from domaincover.paper.study_report.theory_chart import learnability_table, theory_figure
 from domaincover.paper.theory import read_theory
 from domaincover.paper.training_times import read_times
 from domaincover.terminal.messages import say, text_width
 
 RESULTS = "results"
 PAGE = "report.html"
-MADE = ".made.json"
-TABLES: dict[TableStyle, str] = {"md": "md", "csv": "csv", "latex": "tex"}
+OF_PAPER = ".paper"  # in the folder of an experiment of the paper
+TABLES: dict[TableStyle, str] = {"csv": "csv", "latex": "tex"}
 FINISHED = "*/*/target-*/seed-*/DONE"
 
 
 def make_outputs(experiments: Sequence[Experiment], out: Path, fmt: FigureFormat) -> None:
-    """Make tables, figures and page of finished runs; files that are up to date are kept."""
-    state, tables = _state(out), _collected(out)
+    """Make tables, figures and page of finished runs."""
+    tables = _collected(out)
     for experiment in experiments:
         folder = out / RESULTS / experiment.name
-
-        def make(experiment: Experiment = experiment, folder: Path = folder) -> list[Path]:
-            return _made(experiment, tables, folder, out, fmt)
-
-        n_made = _made_if_needed(folder, f"{state} {fmt} {experiment}", make, experiment.is_of_paper)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / OF_PAPER).unlink(missing_ok=True)
+        if experiment.is_of_paper:
+            (folder / OF_PAPER).touch()
+        n_made = len(_made(experiment, tables, folder, out, fmt))
         typer.echo(f"{experiment.name}: {experiment.title or 'tables and figures'}: {folder} ({n_made} files)")
     if tables is not None:
-        _made_if_needed(out, state, lambda: [_write_study_page(tables, out, out / PAGE)])
-        say(f"The page is {(out / PAGE).resolve().as_uri()}")
-
-
-def _made_if_needed(folder: Path, state: str, make: Callable[[], list[Path]], is_of_paper: bool = False) -> int:
-    """Make files, unless all files made from the same state are present; return their number."""
-    digest = hashlib.sha256(state.encode()).hexdigest()
-    note = folder / MADE
-    before = _note(note)
-    if before.get("state") == digest and all((folder / name).is_file() for name in before["files"]):
-        return len(before["files"])
-    folder.mkdir(parents=True, exist_ok=True)
-    note.unlink(missing_ok=True)  # this may be interrupted
-    names = [path.relative_to(folder).as_posix() for path in make()]
-    for name in set(before.get("files", ())) - set(names):
-        (folder / name).unlink(missing_ok=True)  # of other figures or formats, and outdated
-    write_whole(note, json.dumps({"state": digest, "files": names, "is_of_paper": is_of_paper}).encode())
-    return len(names)
-
-
-def _note(path: Path) -> dict[str, Any]:
-    """Return the files made before, their state, and whether of the paper; nothing if that is unknown."""
-    try:
-        found = plain_json(path.read_text(encoding="utf-8"))
-        own = [name for name in found["files"] if len(PurePath(name).parts) == 1 and name != ".."]
-        return {"state": found["state"], "files": own, "is_of_paper": found.get("is_of_paper") is True}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
-
-
-def _state(out: Path) -> str:
-    """Return what all outputs depend on: finished runs with their times, the paper's numbers, this version."""
-    numbers = f"{published_results().to_csv()}{published_times().to_csv()}"
-    files = [*out.glob(FINISHED), *out.glob("times/*.json"), *out.glob("theory/theory.json")]
-    stamps = sorted(f"{file.relative_to(out)} {file.stat().st_mtime_ns}\n" for file in files)
-    return "".join([__version__, numbers, *stamps])
+        _write_study_page(tables, out, out / PAGE)
 
 
 def _collected(out: Path) -> StudyTables | None:
@@ -97,7 +60,8 @@ def _made(experiment: Experiment, tables: StudyTables | None, folder: Path, out:
         if content is None:
             return []
         write_whole(folder / "table.txt", learnability_table(content).encode())
-        return [folder / "table.txt", write_theory_figure(content, folder, fmt)]
+        save_chart(theory_figure(content), folder / f"theory.{fmt}", fmt)
+        return [folder / "table.txt", folder / f"theory.{fmt}"]
     if experiment.kind == "times":
         times = _compared_times(experiment, out)
         return [] if times.empty else _written(folder, lambda style: format_times(times, style))
@@ -141,8 +105,10 @@ def _compared_times(experiment: Experiment, out: Path) -> pd.DataFrame:
     return training_times(read_times(out), published_times() if experiment.is_of_paper else None)
 
 
-def _write_study_page(tables: StudyTables, out: Path, page: Path) -> Path:
-    """Write the page of all results in a study's directory, and return its path."""
+def _write_study_page(tables: StudyTables, out: Path, page: Path) -> None:
+    """Write the page of all results in a study's directory."""
+    csv_files = sorted(out.glob(f"{RESULTS}/*/table.csv"))
+    beside = page.absolute().parent
     write_page(
         tables.results,
         tables.domains,
@@ -152,16 +118,17 @@ def _write_study_page(tables: StudyTables, out: Path, page: Path) -> Path:
         times=read_times(out),
         theory=read_theory(out / "theory"),
         histories=read_histories(out, tables.results),
+        files={f"{file.parent.name}.csv": quote(os.path.relpath(file.absolute(), beside)) for file in csv_files},
     )
-    return page
+    say(f"The page is {page.resolve().as_uri()}")
 
 
 def _is_of_paper(out: Path) -> bool:
     """Return whether one of the paper's experiments was run in a study's directory, or one of its data sets was."""
     run = {path.parts[-5] for path in out.glob(FINISHED)}
-    if run and run <= set(DATASET_GROUPS["real"]):  # of which the paper has none
+    if run <= set(DATASET_GROUPS["real"]):  # of which the paper has none
         return False
-    return any(_note(path).get("is_of_paper", False) for path in out.glob(f"{RESULTS}/*/{MADE}"))
+    return next(out.glob(f"{RESULTS}/*/{OF_PAPER}"), None) is not None
 
 
 def print_table(experiment: Experiment, out: Path) -> None:
@@ -182,7 +149,7 @@ def print_table(experiment: Experiment, out: Path) -> None:
 def print_results(directory: Path, style: TableStyle, all_splits: bool) -> None:
     """Print the results of a study."""
     table = collect(directory).results
-    if style in ("table", "md", "latex") and not all_splits:
+    if style in ("table", "latex") and not all_splits:
         table = unseen_rows(table)
     terminal = sys.stdout.isatty()
     text = format_results(table, style, width=text_width(), color=terminal, published=published_results())
@@ -194,7 +161,6 @@ def write_report(directory: Path, out: Path) -> None:
     tables = collect(directory)
     with writing(out):
         _write_study_page(tables, directory, out)
-    say(f"The page is {out.resolve().as_uri()}")
 
 
 def write_figures(directory: Path, out: Path, fmt: FigureFormat) -> None:

@@ -9,8 +9,8 @@ import pandas as pd
 
 from domaincover.paper.collect import TrainingHistory
 from domaincover.paper.study_report.chart_templates import ITERATES
-from domaincover.paper.study_report.results_table import of_dataset, of_experiment, unseen_rows
-from domaincover.report.readable import percent, with_spread
+from domaincover.paper.study_report.study_tables import of_dataset, of_experiment, unseen_rows
+from domaincover.report.readable import percent
 
 DECIMALS = 4
 STEP_DECIMALS = 3  # of training, of which there are many steps
@@ -27,11 +27,8 @@ TRAINING = (
     "Thin lines: cells (a label in a training domain); thick line: the lowest recall, the mean multiplier. The best "
     "iterate is at target in every cell, or nearest to it, with the smallest sets; Algorithm 1 keeps the last."
 )
-CROSS_COLUMNS = (
-    *("method", "split", "n_domains", "n_seeds"),
-    *("set_size", "set_size_q25", "set_size_q75", "set_size_quartiles"),
-    *("min_recall", "min_recall_q25", "min_recall_q75", "min_recall_quartiles", "share"),
-)
+CROSS_COLUMNS = ["method", "split", "set_size", "set_size_q25", "set_size_q75"]
+CROSS_COLUMNS += ["min_recall", "min_recall_q25", "min_recall_q75"]
 # The columns along the axes of size and of recall.
 PLANES = {
     "cross": (("set_size", "set_size_q25", "set_size_q75"), ("min_recall", "min_recall_q25", "min_recall_q75")),
@@ -68,14 +65,7 @@ def recall_limits(values: Iterable[float]) -> tuple[float, float]:
 
 def cross_table(results: pd.DataFrame) -> pd.DataFrame:
     """Return a row per cross: medians and quartiles."""
-    quartiles = {
-        f"{name}_quartiles": [
-            f"{low:.3f} – {high:.3f}" for low, high in results[[f"{name}_q25", f"{name}_q75"]].itertuples(index=False)
-        ]
-        for name in ("set_size", "min_recall")
-    }
-    crosses = results.assign(share=[percent(share) for share in results["share_at_target"]], **quartiles)
-    return crosses[list(CROSS_COLUMNS)].reset_index(drop=True)
+    return results[CROSS_COLUMNS].reset_index(drop=True)
 
 
 def plane_limits(kind: str, table: pd.DataFrame, *targets: float) -> dict[str, tuple[float, float]]:
@@ -108,9 +98,6 @@ def share_table(rows: pd.DataFrame) -> pd.DataFrame:
             "set_size": size,
             "size_low": size - size_spread,
             "size_high": size + size_spread,
-            "size_text": [with_spread(*pair) for pair in zip(size, size_spread, strict=True)],
-            "n_domains": rows["n_domains"],
-            "n_seeds": rows["n_seeds"],
         }
     )
     return table.round(DECIMALS).reset_index(drop=True)
@@ -124,15 +111,14 @@ def recall_boxes(rows: pd.DataFrame, domains: pd.DataFrame) -> RecallBoxes:
     single = single[single["method"].isin(methods) & single["min_recall"].notna()]
     by_method = single.groupby("method")["min_recall"]
     boxes = by_method.quantile(np.array([0.25, 0.5, 0.75])).unstack().reindex(columns=[0.25, 0.5, 0.75])
-    boxes = boxes.set_axis(["q25", "median", "q75"], axis=1).assign(n=by_method.size()).reindex(methods)
-    boxes["n"] = boxes["n"].fillna(0)
+    boxes = boxes.set_axis(["q25", "median", "q75"], axis=1).reindex(methods)
     reach = REACH * (boxes["q75"] - boxes["q25"])
     fences = pd.DataFrame({"low": boxes["q25"] - reach, "high": boxes["q75"] + reach}).reindex(single["method"])
     inside = single["min_recall"].between(fences["low"].to_numpy(), fences["high"].to_numpy())
     furthest = single[inside].groupby("method")["min_recall"].agg(["min", "max"])
     # An interpolated quartile may lie beyond every value that is not an outlier.
     boxes["low"], boxes["high"] = boxes["q25"].clip(upper=furthest["min"]), boxes["q75"].clip(lower=furthest["max"])
-    outliers = single.loc[~inside, ["method", "domain", "seed", "n", "min_recall"]]
+    outliers = single.loc[~inside, ["method", "min_recall"]]
     return RecallBoxes(
         boxes.round(DECIMALS).rename_axis("method").reset_index(),
         outliers.round({"min_recall": DECIMALS}).reset_index(drop=True),
@@ -154,7 +140,6 @@ def curve_table(results: pd.DataFrame, dataset: str) -> pd.DataFrame:
             "target": rows["target_recall"],
             "set_size": rows["set_size"].astype(float).round(DECIMALS),
             "min_recall": rows["min_recall"].astype(float).round(DECIMALS),
-            "share": [percent(share) for share in rows["share_at_target"]],
         }
     )
     return table.reset_index(drop=True)
@@ -184,23 +169,11 @@ def caption(kind: str, n_seeds: int) -> str:
     return texts[kind]
 
 
-def left_out_in_words(results: pd.DataFrame, dataset: str) -> str:
-    """Return how many methods have no curve since they have one target recall, or an empty text."""
-    n_targets = unseen_rows(of_dataset(results, dataset)).groupby("method")["target_recall"].nunique()
-    count = int((n_targets == 1).sum())
-    if not count:
-        return ""
-    return f"{'One method' if count == 1 else f'{count} methods'} with a single target recall left out."
-
-
 class TrainingCurves(NamedTuple):
-    """A row per dual step with the values of its cells as lists; the last and the best iterate; the target recall."""
+    """A row per dual step with the values of its cells as lists; and the last and the best iterate."""
 
-    dataset: str
     steps: pd.DataFrame
     iterates: pd.DataFrame
-    target_recall: float
-    n_cells: int
 
 
 def training_curves(history: TrainingHistory) -> TrainingCurves:
@@ -222,29 +195,13 @@ def training_curves(history: TrainingHistory) -> TrainingCurves:
     places = {"last": len(steps) - 1, "best": best_step(history)}
     iterates = steps.loc[list(places.values()), ["step", "set_size", "lowest", "mean"]]
     iterates = iterates.assign(iterate=list(places), label=[ITERATES[name].label for name in places])
-    return TrainingCurves(
-        history.dataset, steps, iterates.reset_index(drop=True), history.target_recall, len(history.cells)
-    )
+    return TrainingCurves(steps, iterates.reset_index(drop=True))
 
 
 def best_step(history: TrainingHistory) -> int:
     """Return the step of the best iterate: the worst cell nearest to its target, then the smallest sets."""
     shortfall = np.clip(history.target_recall - history.recall, 0, None)
     return int(np.lexsort((history.set_size, np.nanmax(shortfall, axis=1)))[0])
-
-
-def swing_in_words(curves: TrainingCurves) -> str:
-    """Return how far the last iterate is from the best, and how set sizes swing before."""
-    last, best = curves.iterates.to_dict("records")
-    sizes = curves.steps["set_size"]
-    said = (
-        f"Between dual steps, the mean set size swings from {sizes.min():.2f} to {sizes.max():.2f}. The last of "
-        f"{len(sizes)} has {last['set_size']:.2f} labels per set and a lowest recall of {last['lowest']:.2f} over "
-        f"{curves.n_cells} training cells"
-    )
-    if last["step"] == best["step"]:
-        return f"{said}, and is the best."
-    return f"{said}; the best, step {best['step']}, has {best['set_size']:.2f} and {best['lowest']:.2f}."
 
 
 def _lists(values: np.ndarray) -> list[list[float | None]]:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from domaincover.options import FigureFormat
 from domaincover.paper.published import QUICK_MARK
-from domaincover.paper.study_report.figures import save_chart
 from domaincover.paper.study_report.style import KNOWN_METHODS
 from domaincover.paper.theory import no_failure_bound, uniform_bound
 from domaincover.report.charts import INK, Spec, chart_config, layer, rows_for_json
@@ -84,7 +81,7 @@ def learnability_table(content: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def learnability_chart(data: LearnabilityData, ink: str = INK) -> Spec:
+def learnability_chart(data: LearnabilityData) -> Spec:
     """Return the share of new domains that miss the target against the number of training domains."""
     labels, colors, dashes = zip(*LINES.values(), strict=True)
     legend = {"orient": "bottom", "columns": 2, "title": None, "symbolType": "stroke", "symbolSize": 400}
@@ -99,7 +96,6 @@ def learnability_chart(data: LearnabilityData, ink: str = INK) -> Spec:
         layer("seeds", {"type": "point", "size": 36, "strokeWidth": 1.2}, **_axes(data), **filled),
     ]
     return {
-        "description": "New domains that miss the target against the number of training domains, with bounds",
         "datasets": {
             name: rows_for_json(table.assign(label=[LINES[line][0] for line in table["line"]]))
             for name, table in tables.items()
@@ -107,33 +103,15 @@ def learnability_chart(data: LearnabilityData, ink: str = INK) -> Spec:
         "layer": layers,
         "width": 640,
         "height": 360,
-        "config": chart_config(ink),
+        "config": chart_config(INK),
     }
 
 
-def learnability_sentence(content: Mapping[str, Any]) -> str:
-    """Return the result for the largest number of training domains, beside the theorem's bound."""
-    data = learnability_data(content)
-    count = int(data.seeds["n_domains"].max())
-    medians = data.medians[data.medians["n_domains"] == count].set_index("line")["share_missing_new"]
-    bound = no_failure_bound(count, content["settings"]["n_features"] + 1, N_LABELS, DELTA)
-    promise = f"at most {bound:.0%}" if bound < 1 else "nothing yet"
-    return (
-        f"Trained on {count} domains, SET-COVER misses the target recall of {content['settings']['target_recall']:g} "
-        f"in {medians['trained']:.1%} of new domains (median of {content['settings']['n_seeds']} seeds), and in "
-        f"{medians['at-target']:.1%} with the smallest sets that are at target in every training domain. For the "
-        f"latter the theorem promises {promise}, with probability {1 - DELTA:g}."
-    )
-
-
-def write_theory_figure(content: Mapping[str, Any], out: Path, fmt: FigureFormat = "png") -> Path:
-    """Draw the figure in the directory; return the file."""
+def theory_figure(content: Mapping[str, Any]) -> Spec:
+    """Return the chart with its title and notes."""
     title = f"New domains below the target recall of {content['settings']['target_recall']:g}"
     notes = [*map(sentence, theory_notes(content)), *MARKS_IN_WORDS]
-    chart = learnability_chart(learnability_data(content)) | {"title": {"text": title, "subtitle": notes}}
-    path = out / f"theory.{fmt}"
-    save_chart(chart, path, fmt)
-    return path
+    return learnability_chart(learnability_data(content)) | {"title": {"text": title, "subtitle": notes}}
 
 
 def _axes(data: LearnabilityData) -> Spec:
