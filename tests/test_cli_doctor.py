@@ -35,7 +35,7 @@ def test_the_doctor_ends_well_where_only_optional_packages_are_missing(here, nee
     code, printed, told = here("doctor")
     assert (code, told) == (0, "")
     assert " -  images: without nonesuch: pip install 'domaincover[images]'" in printed
-    assert "dev" not in printed, "packages of developers are not an extra"
+    assert "dev:" not in printed, "packages of developers are not an extra"
     assert printed.endswith("The installation works.\n")
 
 
