@@ -51,5 +51,5 @@ DEVICES = ("auto", "cpu", "cuda", "mps")  # examples: any device that torch know
 Covariance = Literal["shared", "random"]
 TableStyle = Literal["table", "csv", "latex", "json"]
 FigureFormat = Literal["png", "svg", "pdf"]
-Figure = Literal["cross", "cross-splits", "share", "min-recall", "curves", "coverage", "training"]
+Figure = Literal["cross", "cross-splits", "share", "min-recall", "curves", "coverage"]
 FIGURES: tuple[Figure, ...] = get_args(Figure)

@@ -25,8 +25,7 @@ from domaincover.paper.job import estimator_of
 from domaincover.paper.methods import METHODS
 from domaincover.paper.runner import plan_studies, run_study
 from domaincover.paper.study import Study
-from domaincover.paper.study_data import draw_split, draw_study_data
-from domaincover.paper.study_datasets import Sizes, TableDataset
+from domaincover.paper.study_datasets import Sizes, TableDataset, draw_split, draw_study_data
 from domaincover.thresholds import robust_thresholds
 from tests.tiny_models import tiny_bert_folder
 

@@ -20,7 +20,7 @@ from domaincover.paper.plugins import register_dataset
 from domaincover.paper.runner import plan_studies, run_study
 from domaincover.paper.source_datasets import SourceDataset, code_digest, digest_of
 from domaincover.paper.study import Study
-from domaincover.paper.study_data import draw_study_data
+from domaincover.paper.study_datasets import draw_study_data
 from tests.tiny_models import tiny_bert_folder
 
 SMALL = {"n_train_domains": 10, "n_unseen_domains": 2, "max_train_rows": 12, "max_test_rows": 12}

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from domaincover.paper.study_report.chart_data import (
+from domaincover.paper.study_report.study_charts import (
     caption,
     cross_table,
     curve_table,

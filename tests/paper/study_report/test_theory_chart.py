@@ -2,13 +2,14 @@ import numpy as np
 import pytest
 
 from domaincover.paper.study_report.figures import picture
-from domaincover.paper.study_report.theory_chart import (
+from domaincover.paper.theory import (
     LINES,
     learnability_data,
     learnability_table,
+    no_failure_bound,
     theory_figure,
+    uniform_bound,
 )
-from domaincover.paper.theory import no_failure_bound, uniform_bound
 
 
 @pytest.fixture

@@ -95,7 +95,7 @@ def run_experiments(found: Callable[[], list[Experiment]], options: StudyOptions
     experiments, values = found(), settings_of(options)
     out = directory_of(options, home or experiments[0].name)
     check_installed("torch", "studies", "train")
-    experiments = [chosen(experiment.with_values(values, "--set"), options.datasets) for experiment in experiments]
+    experiments = [experiment.with_values(values, "--set") for experiment in experiments]
     studies, n_jobs = _studies(experiments, options)
     grid = [study for experiment in experiments for study in _grid(experiment, studies[experiment.name])]
     workers = Workers(n_jobs, options.scheduler, plugins)
@@ -126,6 +126,8 @@ def settings_of(options: StudyOptions) -> dict[str, Any]:
         if "seeds" in values:
             raise InputError("--seeds and --set seeds are both given; give one of them.")
         values["seeds"] = options.seeds
+    if options.datasets:
+        values["datasets"] = [name.strip() for name in options.datasets.split(",") if name.strip()]
     if options.as_authors:
         if values.get("as_authors") is False:
             raise InputError("--as-authors and --set as_authors=false are both given; give one of them.")
@@ -139,21 +141,6 @@ def directory_of(options: StudyOptions, name: str) -> Path:
     """Return the directory of the study: another one for a smoke run, and for runs as the authors' code."""
     endings = ("-as-authors" if settings_of(options).get("as_authors") else "") + ("-quick" if options.quick else "")
     return options.out or RUNS / f"{name}{endings}"
-
-
-def chosen(experiment: Experiment, datasets: str) -> Experiment:
-    """Return an experiment on some of its data sets, given with commas; the theory has none."""
-    if experiment.kind == "theory" or not datasets:
-        return experiment
-    wanted = tuple(dict.fromkeys(name.strip() for name in datasets.split(",") if name.strip()))
-    if not wanted:
-        raise InputError("--datasets is empty.")
-    own = study_datasets(experiment.datasets)
-    for name in study_datasets(wanted):
-        if name not in own:
-            meant = suggestion(name, own, f"there are {', '.join(own)}.")
-            raise InputError(f"--datasets: {experiment.name} has no data set {name!r}; {meant}")
-    return replace(experiment, datasets=wanted)
 
 
 def _studies(experiments: Sequence[Experiment], options: StudyOptions) -> tuple[dict[str, list[Study]], int]:
@@ -219,7 +206,7 @@ def _measure(experiment: Experiment, studies: Iterable[Study], out: Path, quick:
             is_input = isinstance(error, InputError)
             reason = f"{'' if is_input else f'{type(error).__name__}: '}{' '.join(str(error).split())}"
             say(f"Failed: {name}: {reason}")
-            failures.append(Failure(name, 1, reason, is_input))
+            failures.append(Failure(reason, is_input, name, 1))
     return failures
 
 

@@ -57,7 +57,7 @@ class StudyOptions:
     )
     seeds: int | None = option("Number of seeds: 0, 1, …; default: the experiment's.")
     datasets: str = option(
-        "Only these data sets of the experiment, with commas; groups: synthetic, installable, wilds, real.",
+        "These data sets instead of the experiment's, with commas; groups: synthetic, installable, wilds, real.",
         "",
         autocompletion=with_commas(dataset_names),
     )

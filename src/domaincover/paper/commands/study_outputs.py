@@ -15,15 +15,14 @@ import typer
 from domaincover.files import write_whole, writing
 from domaincover.options import FigureFormat, TableStyle
 from domaincover.paper.catalogue import DATASET_GROUPS, study_datasets
-from domaincover.paper.collect import StudyTables, collect, read_histories
+from domaincover.paper.collect import StudyTables, collect
 from domaincover.paper.experiment import Experiment
 from domaincover.paper.methods import study_methods
 from domaincover.paper.published import published, published_results, published_times
 from domaincover.paper.study_report.figures import figure_files, save_chart
 from domaincover.paper.study_report.page import write_page
 from domaincover.paper.study_report.study_tables import format_results, format_times, training_times, unseen_rows
-from domaincover.paper.study_report.theory_chart import learnability_table, theory_figure
-from domaincover.paper.theory import read_theory
+from domaincover.paper.theory import learnability_table, read_theory, theory_figure
 from domaincover.paper.training_times import read_times
 from domaincover.terminal.messages import say, text_width
 
@@ -72,9 +71,8 @@ def _made(experiment: Experiment, tables: StudyTables | None, folder: Path, out:
         return format_results(results if style == "csv" else unseen_rows(results), style, **_published(experiment))
 
     exhibits = [one for one in published().exhibits if experiment.is_of_paper and one.experiment == experiment.name]
-    histories = read_histories(out, results) if "training" in experiment.figures else []
     domains = _of(experiment, tables.domains)
-    figures = figure_files(results, domains, folder, fmt, experiment.figures, exhibits, histories)
+    figures = figure_files(results, domains, folder, fmt, experiment.figures, exhibits)
     return [*_written(folder, table), *figures]
 
 
@@ -117,7 +115,6 @@ def _write_study_page(tables: StudyTables, out: Path, page: Path) -> None:
         published=published() if _is_of_paper(out) else None,
         times=read_times(out),
         theory=read_theory(out / "theory"),
-        histories=read_histories(out, tables.results),
         files={f"{file.parent.name}.csv": quote(os.path.relpath(file.absolute(), beside)) for file in csv_files},
     )
     say(f"The page is {page.resolve().as_uri()}")
@@ -167,7 +164,6 @@ def write_figures(directory: Path, out: Path, fmt: FigureFormat) -> None:
     """Write the figures of a study, and print their names."""
     tables = collect(directory)
     exhibits = published().exhibits if _is_of_paper(directory) else ()
-    histories = read_histories(directory, tables.results)
     with writing(out):
-        for path in figure_files(tables.results, tables.domains, out, fmt, exhibits=exhibits, histories=histories):
+        for path in figure_files(tables.results, tables.domains, out, fmt, exhibits=exhibits):
             typer.echo(path)

@@ -14,7 +14,7 @@ from domaincover.errors import check_choice
 from domaincover.options import FIGURES
 from domaincover.paper.catalogue import DATASET_GROUPS
 from domaincover.paper.published import WILDS_MISSING, Exhibit, Published, is_quotable
-from domaincover.paper.study_report.chart_data import has_curves
+from domaincover.paper.study_report.study_charts import has_curves
 from domaincover.paper.study_report.study_tables import (
     COMPARED,
     NOT_RUN,

@@ -15,25 +15,23 @@ from altair.vegalite import SCHEMA_URL, SCHEMA_VERSION
 from domaincover.errors import check_choice
 from domaincover.files import write_whole
 from domaincover.options import FigureFormat
-from domaincover.paper.collect import TrainingHistory
 from domaincover.paper.published import Exhibit
-from domaincover.paper.study_report.chart_data import (
-    TRAINING,
+from domaincover.paper.study_report.exhibits import PlannedFigure, planned_figures
+from domaincover.paper.study_report.study_charts import (
+    PAPER,
+    TEMPLATES,
     caption,
     cross_table,
     curve_table,
+    filled,
     plane_limits,
     random_line,
     recall_boxes,
     share_table,
-    training_curves,
+    study_config,
 )
-from domaincover.paper.study_report.chart_templates import ITERATES, PAPER, PARTS, TEMPLATES, filled, study_config
-from domaincover.paper.study_report.exhibits import PlannedFigure, planned_figures
 from domaincover.paper.study_report.study_tables import (
     in_order,
-    main_target,
-    notes_of,
     of_experiment,
     sentences_of_notes,
     unseen_rows,
@@ -46,7 +44,6 @@ from domaincover.paper.study_report.style import (
     splits_in_order,
 )
 from domaincover.report.charts import Rows, Spec, rows_for_json
-from domaincover.report.readable import sentence
 
 COLUMN = 234  # points: 3.25 inches, one column of most papers
 TWO_COLUMNS = 486  # points: 6.75 inches
@@ -63,7 +60,6 @@ RIGHT = 8  # points at the right of all plots, where numbers of an axis may end
 NAMES = 88  # points of the methods' names
 MOST_POINTS = 620  # of height, which leaves room for a caption on a page
 ABOVE_AND_BELOW = 60  # points of a plot's title and axis
-MOST_ROWS = 4  # data sets of a figure of training
 LONGEST_LINE = 18  # characters of a method's name per line, of at most two
 BARE_ROWS = ("share", "min-recall")  # kinds whose rows are named, so that no legend is needed
 TITLES = {
@@ -93,7 +89,6 @@ def figure_files(
     fmt: FigureFormat = "png",
     kinds: Collection[str] | None = None,
     exhibits: Sequence[Exhibit] = (),
-    histories: Sequence[TrainingHistory] = (),
 ) -> list[Path]:
     """Draw the figures of a study, one file for all its data sets; return the files.
 
@@ -103,10 +98,9 @@ def figure_files(
     Kinds are "cross" (cross-plots of unseen domains), "cross-splits" (of all splits side by side, two columns wide),
     "share" (bars of the share of unseen domains at target), "min-recall" (boxes of their min recalls), "curves"
     (min recall against set size by target, for data sets that have several), and "coverage" (share at target
-    against set size). "training" (recall by cell, set size and multipliers of SET-COVER at each dual step) needs
-    histories. None draws all that apply.
+    against set size). None draws all that apply.
     """
-    figures = figures_of(results, domains, kinds, exhibits, histories)
+    figures = figures_of(results, domains, kinds, exhibits)
     for name, figure in figures.items():
         save_chart(figure(), Path(out_dir) / f"{name}.{fmt}", fmt)
     return [Path(out_dir) / f"{name}.{fmt}" for name in figures]
@@ -117,22 +111,13 @@ def figures_of(
     domains: pd.DataFrame,
     kinds: Collection[str] | None = None,
     exhibits: Sequence[Exhibit] = (),
-    histories: Sequence[TrainingHistory] = (),
 ) -> dict[str, Callable[[], Spec]]:
     """Return the figures that `figure_files` draws, by name."""
-    table = in_order(results)
-    figures = {
+    return {
         page.name: functools.partial(planned_figure, page, domains)
-        for planned in planned_figures(table, kinds, exhibits)
+        for planned in planned_figures(in_order(results), kinds, exhibits)
         for page in pages_of(planned)
     }
-    wanted = histories if kinds is None or "training" in kinds else ()
-    found = {one.dataset: one for one in wanted if one.target_recall == main_target(table, one.dataset)}
-    trained = [found[name] for name in dict.fromkeys(table["dataset"]) if name in found]
-    for first in range(0, len(trained), MOST_ROWS):
-        name = "training" if first == 0 else f"training-{first // MOST_ROWS + 1}"
-        figures[name] = functools.partial(training_figure, trained[first : first + MOST_ROWS], notes_of(table))
-    return figures
 
 
 def pages_of(planned: PlannedFigure) -> list[PlannedFigure]:
@@ -176,21 +161,6 @@ def planned_figure(planned: PlannedFigure, domains: pd.DataFrame) -> Spec:
     return spec
 
 
-def training_figure(histories: Sequence[TrainingHistory], notes: Sequence[str]) -> Spec:
-    """Return how SET-COVER trains on several data sets: a row for each, two columns wide."""
-    width = (TWO_COLUMNS - RIGHT - len(PARTS) * (TICKS + TITLE) - (len(PARTS) - 1) * GAP) // len(PARTS)
-    looks, plots = looks_of(ITERATES.values(), TWO_COLUMNS - 60), []
-    for history in histories:
-        tables = training_curves(history)._asdict()
-        names = (dataset_label(history.dataset), *[""] * (len(PARTS) - 1))
-        for part, name in zip(PARTS, names, strict=True):
-            plots.append(Plot(f"training-{part}", name, [history.target_recall], looks, tables))
-    title = f"SET-COVER in training, target recall {histories[0].target_recall:g}, first seed"
-    spec = figure_of(plots, len(PARTS), width, 90, title, [*map(sentence, notes), TRAINING], TWO_COLUMNS)
-    spec["config"] |= {"axisLeft": {"minExtent": TICKS - TICK, "maxExtent": TICKS - TICK, "tickCount": 5}}
-    return spec
-
-
 def figure_of(
     plots: Sequence[Plot], n_columns: int, width: int, height: int, title: str, notes: Sequence[str], whole: int
 ) -> Spec:
@@ -198,7 +168,7 @@ def figure_of(
     placed: list[Spec] = []
     datasets: dict[str, Rows] = {}
     for place, plot in enumerate(plots):
-        x_title, y_title = TITLES.get(plot.kind, ("Dual step", None))
+        x_title, y_title = TITLES[plot.kind]
         is_first = place % n_columns == 0
         values = plot.values | {"targets": plot.targets, "is_named": is_first, "y_title": y_title if is_first else None}
         values |= {"x_title": x_title if place + n_columns >= len(plots) else None}

@@ -2,14 +2,13 @@
 
 import base64
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from domaincover.files import write_whole
-from domaincover.paper.collect import TrainingHistory
 from domaincover.paper.published import Published
 from domaincover.paper.study_report.exhibits import exhibit_sections
 from domaincover.paper.study_report.figures import figures_of, picture
@@ -17,14 +16,12 @@ from domaincover.paper.study_report.study_tables import (
     COLUMNS,
     MEASURES,
     Row,
-    answers_with_one_label,
     beside_paper,
     columns_of,
     in_order,
     main_target,
     notes_of,
     of_dataset,
-    of_experiment,
     readable_rows,
     rules_in_words,
     seeds_and_domains,
@@ -35,21 +32,14 @@ from domaincover.paper.study_report.study_tables import (
     training_times,
     unseen_rows,
 )
-from domaincover.paper.study_report.style import MethodStyle, dataset_label, method_styles
-from domaincover.paper.study_report.theory_chart import theory_figure
-from domaincover.promises.clopper_pearson import lower_bound, upper_bound
+from domaincover.paper.study_report.style import dataset_label
+from domaincover.paper.theory import theory_figure
 from domaincover.report.charts import Spec
 from domaincover.report.readable import sentence
 from domaincover.report.template import rendered
 
 TITLE = "Prediction sets in new domains"
-CONFIDENCE = 0.95  # of a certificate
 PIXELS_PER_POINT = 1.9  # on the page
-RESTS_ON = (
-    "Each line takes one model, that of the first seed, as fixed, and its unseen domains as drawn one by one from "
-    "where the next will come from; the bounds are exact (Clopper and Pearson, 1934). The confidence is that of one "
-    "line, not of all lines at once. At target means counted at target: with few examples of a label, luck takes part."
-)
 
 
 class Picture(NamedTuple):
@@ -69,20 +59,18 @@ def write_page(
     published: Published | None = None,
     times: pd.DataFrame | None = None,
     theory: Mapping[str, Any] | None = None,
-    histories: Sequence[TrainingHistory] = (),
     files: Mapping[str, str] | None = None,
 ) -> None:
     """Write the report atomically, as one file that needs no network.
 
     With a published paper, the page opens with its index and has a section for each of its tables and figures, ours
     beside the paper's; what is ours alone follows. `times` has seconds of ERM and SET-COVER by data set, and `theory`
-    is the content of a `theory.json`. `histories` of SET-COVER's training are drawn, and `files` are the addresses of
-    tables to link to, by name.
+    is the content of a `theory.json`; `files` are the addresses of tables to link to, by name.
     """
     table = in_order(results)
     rows = readable_rows(table)
     exhibits = () if published is None else published.exhibits
-    figures = figures_of(table, domains, None, exhibits, histories)
+    figures = figures_of(table, domains, None, exhibits)
     # of all splits side by side there is only the paper's figure
     pictures = [_picture(name, figure()) for name, figure in figures.items() if not name.startswith("cross-splits")]
     of_paper = {
@@ -98,7 +86,7 @@ def write_page(
         pictures=of_paper,
         others=[found for found in pictures if found.name not in shown],
         headline=what_was_run(table),
-        sections=[_section(table, domains, rows, name) for name in dict.fromkeys(table["dataset"])],
+        sections=[_section(table, rows, name) for name in dict.fromkeys(table["dataset"])],
         charts=None,
         columns=COLUMNS,
         measures=MEASURES,
@@ -106,7 +94,6 @@ def write_page(
         columns_of=columns_of,
         seeds_and_domains=seeds_and_domains,
         rule=" ".join(map(sentence, rules_in_words(table))),
-        rests_on=RESTS_ON,
         targets=[f"{target:g}" for target in sorted(set(table["target_recall"]))],
         times=None if compared_times is None else times_table(compared_times),
         has_times=times is not None and not times.empty,
@@ -141,7 +128,7 @@ def _times(times: pd.DataFrame | None, published: Published | None) -> pd.DataFr
     return training_times(measured.astype({"dataset": "str"}), None if published is None else published.times)
 
 
-def _section(results: pd.DataFrame, domains: pd.DataFrame, rows: list[Row], dataset: str) -> dict[str, Any]:
+def _section(results: pd.DataFrame, rows: list[Row], dataset: str) -> dict[str, Any]:
     """Return the page's content for one data set."""
     target = main_target(results, dataset)
     own = unseen_rows(of_dataset(results, dataset))
@@ -153,8 +140,6 @@ def _section(results: pd.DataFrame, domains: pd.DataFrame, rows: list[Row], data
         "rows": [rows[place] for place in places],
         "targets": order,
         "rule": " ".join(map(sentence, rules_in_words(own))),
-        "target": f"{target:g}",
-        "evidence": study_evidence(results, domains, dataset),
         "notes": sentences_of_notes(own),
     }
 
@@ -172,35 +157,3 @@ def what_was_run(results: pd.DataFrame) -> str:
     said = seeds_and_domains(readable_rows(unseen))
     noun = "target recall" if len(targets) == 1 else "target recalls"
     return f"{' on '.join(counts)}, {noun} {', '.join(targets)}. {sentence(said)}"
-
-
-class StudyEvidence(NamedTuple):
-    """Number of unseen domains at target, the interval of the share, and a bound for the next domain."""
-
-    style: MethodStyle
-    n_at_target: int
-    n_domains: int
-    share: float
-    low: float
-    high: float
-    next_at_least: float
-
-
-def study_evidence(results: pd.DataFrame, domains: pd.DataFrame, dataset: str) -> list[StudyEvidence]:
-    """Return a row per method that gives sets, at the main target: the unseen domains of its first seed."""
-    target = main_target(results, dataset)
-    rows = unseen_rows(of_experiment(results, dataset, target))
-    styles = method_styles(results["method"])
-    single = unseen_rows(of_experiment(domains, dataset, target))
-    single = single[single["min_recall"].notna()]
-    found = []
-    for method in rows[~answers_with_one_label(rows)]["method"]:
-        own = single[single["method"] == method]
-        own = own[own["seed"] == own["seed"].min()]
-        if (total := len(own)) > 0:
-            n = int((own["min_recall"] >= target).sum())
-            each_side = (1 + CONFIDENCE) / 2
-            low, high = float(lower_bound(n, total, each_side)), float(upper_bound(n, total, each_side))
-            at_least = float(lower_bound(n, total, CONFIDENCE))
-            found.append(StudyEvidence(styles[method], n, total, n / total, low, high, at_least))
-    return found

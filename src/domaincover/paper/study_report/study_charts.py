@@ -1,31 +1,28 @@
-"""The tables behind the charts of a study, the parts of the axes that they take, and what their marks mean in words."""
+"""The charts of a study: the tables behind them, their axes and captions, and their templates in Vega-Lite.
+
+In a template "@name" stands where a plot's own values go; layers name their data.
+"""
 
 import math
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from domaincover.paper.collect import TrainingHistory
-from domaincover.paper.study_report.chart_templates import ITERATES
 from domaincover.paper.study_report.study_tables import of_dataset, of_experiment, unseen_rows
+from domaincover.paper.study_report.style import RANDOM_COLOR
+from domaincover.report.charts import INK, Look, Spec, chart_config, layer
 from domaincover.report.readable import percent
 
 DECIMALS = 4
-STEP_DECIMALS = 3  # of training, of which there are many steps
-MOST_CELLS = 60  # lines that a plot can show
 REACH = 1.5  # whiskers as in Tukey (1977): the furthest values within this many box lengths of the box
 SIZE_SPAN, RECALL_SPAN = 0.1, 0.05  # the least that an axis shows
 ROOM = 0.08  # around the values, in lengths of the axis
 
-CURVES = (
+CURVES_SAID = (
     "A line per method through its target recalls, whose lines run across; the larger a point, the higher its target. "
     "Up is safer, left is sharper."
-)
-TRAINING = (
-    "Thin lines: cells (a label in a training domain); thick line: the lowest recall, the mean multiplier. The best "
-    "iterate is at target in every cell, or nearest to it, with the smallest sets; Algorithm 1 keeps the last."
 )
 CROSS_COLUMNS = ["method", "split", "set_size", "set_size_q25", "set_size_q75"]
 CROSS_COLUMNS += ["min_recall", "min_recall_q25", "min_recall_q75"]
@@ -157,7 +154,7 @@ def caption(kind: str, n_seeds: int) -> str:
     texts = {
         "cross": crosses,
         "cross-splits": crosses,
-        "curves": CURVES,
+        "curves": CURVES_SAID,
         "share": f"Share of unseen domains where every label’s recall is at least the target. {spread}",
         "min-recall": (
             f"Box: the middle half of the unseen domains of {'one seed' if one else f'{n_seeds} seeds together'}; "
@@ -169,40 +166,139 @@ def caption(kind: str, n_seeds: int) -> str:
     return texts[kind]
 
 
-class TrainingCurves(NamedTuple):
-    """A row per dual step with the values of its cells as lists; and the last and the best iterate."""
+PAPER = Look(8, 8, 9, 7.5, 60, 16, 1.5, 20, 50, 4)
+THICKNESS = 0.56  # of a bar or box, in rows
 
-    steps: pd.DataFrame
-    iterates: pd.DataFrame
-
-
-def training_curves(history: TrainingHistory) -> TrainingCurves:
-    """Return what a history's plots show; of many cells, some that are evenly spread over the last recalls."""
-    order = np.argsort(history.recall[-1], kind="stable")
-    n_shown = min(len(order), MOST_CELLS)
-    shown = np.sort(order[np.linspace(0, len(order) - 1, n_shown).round().astype(int)])
-    steps = pd.DataFrame(
-        {
-            "step": np.arange(1, len(history.set_size) + 1),
-            "set_size": history.set_size.round(STEP_DECIMALS),
-            "lowest": np.nanmin(history.recall, axis=1).round(STEP_DECIMALS),
-            "mean": np.nanmean(history.multipliers, axis=1).round(STEP_DECIMALS),
-            "cell": [[history.cells[k] for k in shown]] * len(history.set_size),
-            "recall": _lists(history.recall[:, shown]),
-            "multiplier": _lists(history.multipliers[:, shown]),
-        }
-    )
-    places = {"last": len(steps) - 1, "best": best_step(history)}
-    iterates = steps.loc[list(places.values()), ["step", "set_size", "lowest", "mean"]]
-    iterates = iterates.assign(iterate=list(places), label=[ITERATES[name].label for name in places])
-    return TrainingCurves(steps, iterates.reset_index(drop=True))
-
-
-def best_step(history: TrainingHistory) -> int:
-    """Return the step of the best iterate: the worst cell nearest to its target, then the smallest sets."""
-    shortfall = np.clip(history.target_recall - history.recall, 0, None)
-    return int(np.lexsort((history.set_size, np.nanmax(shortfall, axis=1)))[0])
+LEFT, BOTTOM = {"title": "@y_title", "grid": True}, {"title": "@x_title"}
+BARE = {"grid": False, "ticks": False, "domain": False, "title": None}
+METHOD = {"field": "label", "type": "nominal", "title": None}
+COLOR = METHOD | {"scale": {"domain": "@labels", "range": "@colors"}, "legend": "@legend"}
+# The paper's methods have filled points, others hollow ones.
+POINT = {
+    "stroke": COLOR,
+    "fill": METHOD | {"scale": {"domain": "@labels", "range": "@fills"}, "legend": "@legend"},
+    "shape": METHOD | {"scale": {"domain": "@labels", "range": "@shapes"}, "legend": "@legend"},
+}
+NAMES = BARE | {
+    "labels": "@is_named",
+    "labelExpr": "@names",
+    # Where a first line ends at the middle of its row, the two are centred.
+    "labelBaseline": {"condition": {"test": "@is_long", "value": "bottom"}, "value": "middle"},
+    "labelPadding": 8,
+    "labelLimit": 0,
+}
+ROW = METHOD | {"scale": {"domain": "@labels"}, "axis": NAMES}
+# Pale within a full outline, so that lines in ink show on every colour.
+BLOCK = {"type": "bar", "height": {"band": THICKNESS}, "fillOpacity": 0.45, "strokeWidth": 0.6 * PAPER.stroke}
+DOT = {"type": "point", "size": PAPER.point, "strokeWidth": 0.6 * PAPER.stroke, "opacity": 1}
+LINE = {"type": "rule", "strokeWidth": PAPER.stroke}
+THIN_LINE = {"type": "rule", "strokeWidth": 0.6 * PAPER.stroke}
+TARGET_LINE = {"type": "rule", "style": "target-line"}
 
 
-def _lists(values: np.ndarray) -> list[list[float | None]]:
-    return [[None if np.isnan(value) else round(float(value), STEP_DECIMALS) for value in row] for row in values]
+def study_config() -> Spec:
+    """Return the look of every chart of a study."""
+    config = chart_config(INK, PAPER)
+    config["style"] |= {
+        "spread": {"color": INK, "strokeWidth": 0.6 * PAPER.stroke},
+        "median": {"color": INK, "thickness": PAPER.stroke, "opacity": 1},
+        "random-line": {"color": RANDOM_COLOR, "strokeWidth": 0.8 * PAPER.stroke, "strokeDash": [6, 4]},
+    }
+    return config
+
+
+def filled(node: Any, values: dict[str, Any]) -> Any:
+    """Return a template with each "@name" replaced by the value of that name.
+
+    >>> filled({"domain": "@labels", "title": ["@title"]}, {"labels": ["a", "b"], "title": "home"})
+    {'domain': ['a', 'b'], 'title': ['home']}
+    """
+    if isinstance(node, dict):
+        return {key: filled(part, values) for key, part in node.items()}
+    if isinstance(node, list):
+        return [filled(part, values) for part in node]
+    return values[node[1:]] if isinstance(node, str) and node.startswith("@") else node
+
+
+def _on(ends: str, field: str, axis: Spec | None = None) -> Spec:
+    """Return a field on an axis between "@ends"; of layers with axes of their own, one draws it for the others."""
+    scale = {"domain": f"@{ends}", "zero": False, "nice": False}
+    return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
+
+
+def _end(field: str) -> Spec:
+    return {"field": field}
+
+
+def _share_of(field: str) -> Spec:
+    """Return a share on an axis from 0 to 1, which leaves room for numbers."""
+    scale = {"domain": [0, 1], "nice": False, "range": [0, "@end"]}
+    return {"field": field, "type": "quantitative", "scale": scale, "axis": BOTTOM | {"format": "%"}}
+
+
+SIZE, RECALL = _on("size", "set_size", BOTTOM), _on("recall", "min_recall")
+SHARE = _on("recall", "share", LEFT | {"format": "%"})
+# Targets stand on an axis at the right, or above.
+AT_RIGHT = _on("recall", "target", BARE | {"orient": "right", "values": "@targets", "format": "~g"})
+ABOVE = BARE | {"orient": "top", "values": "@targets", "format": "~g", "labelExpr": "'target ' + datum.label"}
+CROSS = {
+    "layer": [
+        layer("random_line", {"type": "line", "style": "random-line"}, x=SIZE, y=RECALL),
+        layer("target", TARGET_LINE, y=AT_RIGHT),
+        layer("rows", LINE, x=_on("size", "set_size_q25", BOTTOM), x2=_end("set_size_q75"), y=RECALL, stroke=COLOR),
+        layer("rows", LINE, x=SIZE, y=_on("recall", "min_recall_q25"), y2=_end("min_recall_q75"), stroke=COLOR),
+        layer("rows", DOT, x=SIZE, y=_on("recall", "min_recall", LEFT), **POINT),
+    ],
+    "resolve": {"axis": {"y": "independent"}},
+}
+SHARES = {
+    "layer": [
+        layer("rows", BLOCK, x=_share_of("share"), y=ROW, fill=COLOR, stroke=COLOR),
+        layer("rows", {"type": "rule", "style": "spread"}, x=_share_of("low"), x2=_end("high"), y=ROW),
+        layer("rows", {"type": "text", "style": "number", "dx": 6}, x=_share_of("end"), y=ROW, text=_end("text")),
+    ]
+}
+WHISKER = {"type": "rule", "strokeWidth": 0.7 * PAPER.stroke}
+MEDIAN = {"type": "tick", "style": "median", "size": THICKNESS * PAPER.row}
+OUTLIER = {"type": "point", "size": PAPER.small_point, "filled": True, "opacity": 0.8}
+UNKNOWN = {"type": "text", "style": "number", "text": "no min recall"}
+LOW = _on("recall", "low", BOTTOM | {"grid": True})
+BOXES = {
+    "layer": [
+        layer("target", TARGET_LINE, x=_on("recall", "target", ABOVE)),
+        layer("rows", WHISKER, x=LOW, x2=_end("q25"), color=COLOR, y=ROW),
+        layer("rows", WHISKER, x=_on("recall", "q75"), x2=_end("high"), color=COLOR, y=ROW),
+        layer("rows", BLOCK, x=_on("recall", "q25"), x2=_end("q75"), fill=COLOR, stroke=COLOR, y=ROW),
+        layer("rows", MEDIAN, x=_on("recall", "median"), y=ROW),
+        layer("outliers", OUTLIER, x=RECALL, y=ROW, color=COLOR, shape=POINT["shape"]),
+        layer("rows", UNKNOWN, x={"value": 6}, y=ROW) | {"transform": [{"filter": "!isValid(datum.median)"}]},
+    ],
+    "resolve": {"axis": {"x": "independent"}},
+}
+PALE_TARGET = TARGET_LINE | {"opacity": 0.35, "strokeDash": [3, 3]}
+CURVE = {"type": "line", "strokeWidth": 0.8 * PAPER.stroke, "opacity": 0.7}
+GROWING = {"field": "target", "type": "ordinal", "scale": {"domain": "@targets", "range": "@sizes"}, "legend": None}
+IN_ORDER = {"field": "target", "type": "quantitative"}
+CURVES = {
+    "layer": [
+        layer("target", PALE_TARGET, y=AT_RIGHT),
+        layer("rows", CURVE, x=SIZE, y=_on("recall", "min_recall", LEFT), stroke=COLOR, order=IN_ORDER),
+        layer("rows", DOT, x=SIZE, y=RECALL, size=GROWING, **POINT),
+    ],
+    "resolve": {"axis": {"y": "independent"}},
+}
+COVERAGE = {
+    "layer": [
+        layer("rows", THIN_LINE, x=_on("size", "size_low", BOTTOM), x2=_end("size_high"), y=SHARE, stroke=COLOR),
+        layer("rows", THIN_LINE, x=SIZE, y=SHARE | {"field": "low"}, y2=_end("high"), stroke=COLOR),
+        layer("rows", DOT, x=SIZE, y=SHARE, **POINT),
+    ]
+}
+TEMPLATES: dict[str, Spec] = {
+    "cross": CROSS,
+    "cross-splits": CROSS,
+    "share": SHARES,
+    "min-recall": BOXES,
+    "curves": CURVES,
+    "coverage": COVERAGE,
+}
