@@ -37,9 +37,7 @@ PURPOSES = {
     "text": "networks on texts",
     "excel": "Excel tables (.xlsx)",
     "onnx": "export of models of tables",
-    "accelerate": "mixed precision, several processes",
     "dask": "studies on a cluster: --scheduler",
-    "trackers": "--tracker tensorboard, mlflow, wandb",
 }
 FOR_DEVELOPERS = ("benchmarks", "dev", "docs")
 NOT_WORKING = 1
