@@ -230,7 +230,7 @@ def test_mixed_precision_takes_features_too():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"precision": "half"}, "precision must be 'full' or 'bf16', got 'half'"),
+        ({"precision": "half"}, "precision must be one of 'full', 'bf16', got 'half'"),
         ({"accumulate": 0}, "accumulate must be at least 1, got 0"),
     ],
 )
