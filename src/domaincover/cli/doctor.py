@@ -35,7 +35,6 @@ PURPOSES = {
     "data": "data sets of the examples and studies",
     "images": "networks on images",
     "text": "networks on texts",
-    "excel": "Excel tables (.xlsx)",
     "onnx": "export of models of tables",
     "accelerate": "mixed precision, several processes",
     "dask": "studies on a cluster: --scheduler",

@@ -1,4 +1,4 @@
-"""Read tables from files, completely or in blocks: CSV and TSV, Parquet (also a folder of parts), Arrow, Excel.
+"""Read tables from files, completely or in blocks: CSV and TSV, Parquet (also a folder of parts), Arrow.
 
 CSV is UTF-8 text with a header line (or UTF-16, if a byte order mark says so), plain, as `.gz`, or alone in a `.zip`.
 The separator (comma, semicolon or tab; in `.tsv` a tab) and, with semicolons, the decimal comma are inferred from the
@@ -7,9 +7,8 @@ named "NA" needs another name; only prose, such as a review, may be "NA". Rows s
 missing values, longer ones are rejected. Types are inferred from the values: of all rows in `read`, of each block in
 `blocks`.
 
-Parquet, Arrow files (`.arrow`, `.feather`) and Excel (`.xlsx`, with openpyxl) have their own types. Decimals become
-floats, dates timestamps, times of day and bytes text, dictionaries of texts categories, and nested values objects.
-Integers with missing values become floats and booleans with missing values objects, as in CSV.
+Parquet and Arrow files (`.arrow`, `.feather`) have their own types. Decimals become floats, dates timestamps, times of
+day and bytes text, dictionaries of texts categories, and nested values objects. Integers with missing values become floats and booleans with missing values objects, as in CSV.
 
 Unnamed row numbers, as written by pandas and R, are not columns of the table.
 """
@@ -21,7 +20,6 @@ import os
 import shutil
 import sys
 import tempfile
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,11 +33,10 @@ from domaincover.data.tables.arrow_tables import (
     part_names,
 )
 from domaincover.data.tables.csv_table import CsvTable
-from domaincover.data.tables.excel_table import ExcelTable
 from domaincover.data.tables.faults import reading
 from domaincover.data.tables.image_folder import ENDINGS as IMAGES
 from domaincover.data.tables.image_folder import ImageTable
-from domaincover.data.tables.table import FORMATS, ROWS_AT_ONCE, Table, format_of
+from domaincover.data.tables.table import FORMATS, ROWS_AT_ONCE, Table, a_spreadsheet, format_of
 from domaincover.data.tables.writer import write_table
 from domaincover.errors import InputError
 
@@ -50,7 +47,6 @@ READERS: dict[tuple[str, ...], Callable[[Path], Table]] = {
     TEXT: CsvTable,
     PARQUET_ENDINGS: ParquetTable,
     (".arrow", ".feather"): ArrowTable,
-    (".xlsx",): ExcelTable,
 }
 ENDINGS = tuple(ending for endings in READERS for ending in endings)
 MAGIC: dict[Any, bytes] = {ParquetTable: b"PAR1", ArrowTable: b"ARROW1"}
@@ -91,8 +87,9 @@ def _open_file(path: Path) -> Table:
     name = path.name.lower()
     reader = next((READERS[endings] for endings in READERS if name.endswith(endings)), None)
     if reader is None:
-        old = " Old spreadsheets (.xls) are saved as .xlsx or CSV first." if name.endswith(".xls") else ""
-        raise InputError(f"cannot read {path}: the extension must be {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}.{old}")
+        if name.endswith((".xls", ".xlsx")):
+            raise a_spreadsheet(path)
+        raise InputError(f"cannot read {path}: the extension must be {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}.")
     if reader in MAGIC and not start.startswith(MAGIC[reader]):
         raise InputError(f"{path} is not {FORMATS[MAGIC[reader]].what}, despite its extension.")
     return reader(path)
@@ -109,7 +106,4 @@ def _spooled_input() -> Path:
         with open(copy, "rb") as file:
             found = format_of(file.read(LONGEST_MAGIC))
         ending = ".csv" if found is None else found.ending
-        if zipfile.is_zipfile(copy):
-            with zipfile.ZipFile(copy) as archive:
-                ending = ".xlsx" if "xl/workbook.xml" in archive.namelist() else ending
         return copy.rename(f"{copy}{ending}")

@@ -18,7 +18,7 @@ import pandas as pd
 
 from domaincover.data.spellings import THOUSANDS
 from domaincover.data.tables.faults import reading
-from domaincover.data.tables.table import MISSING, ROWS_AT_ONCE, Table, Wanted, format_of
+from domaincover.data.tables.table import MISSING, ROWS_AT_ONCE, Table, Wanted, a_spreadsheet, format_of
 from domaincover.errors import InputError
 
 HEAD = 100_000  # characters used to infer the separator; the csv module limits fields to 131,072
@@ -128,6 +128,8 @@ def _only_table(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
         for member in archive.infolist()
         if not member.is_dir() and not member.filename.startswith("__MACOSX/") and Path(member.filename).name[:1] != "."
     ]
+    if any(member.filename == "xl/workbook.xml" for member in members):
+        raise a_spreadsheet(path)
     if len(members) != 1 or not members[0].filename.lower().endswith(TEXT_ENDINGS):
         held = f"{members[0].filename!r}" if len(members) == 1 else f"{len(members)} files"
         raise InputError(f"{path} holds {held}; a zip archive must hold one CSV or TSV file. Unpack it.")

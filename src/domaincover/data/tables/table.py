@@ -130,26 +130,9 @@ class Table(ABC):
     ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]: ...
 
 
-class MemoryTable(Table):
-    """A table whose cells are in memory."""
-
-    def __init__(self, path: Path, cells: pd.DataFrame) -> None:
-        super().__init__(path, cells.columns.tolist(), len(cells) > 0)
-        self._cells = cells
-
-    def _read(self, wanted: Wanted) -> pd.DataFrame:
-        return self._cells[wanted.columns].copy()
-
-    def _copies(self, copied: list[str]) -> pd.DataFrame:
-        return self._cells[copied]
-
-    def _blocks(
-        self, rows_at_once: int, wanted: Wanted, copied: list[str]
-    ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-        both = self._read(wanted), self._copies(copied).reindex(self._cells.index)
-        for start in range(0, len(self._cells), rows_at_once):
-            block, kept = (table[start : start + rows_at_once].reset_index(drop=True) for table in both)
-            yield block, kept
+def a_spreadsheet(path: Path) -> InputError:
+    """Return the error for a file of Excel."""
+    return InputError(f"{path} is a spreadsheet, which is not read; save the sheet as CSV or Parquet.")
 
 
 def no_column(place: str, name: str, columns: Sequence[str], option: str = "") -> InputError:
