@@ -133,6 +133,8 @@ def test_numbers_of_a_typed_file_are_taken_unless_they_may_be_misread_texts(here
     as_numbers = {"1.200,50": 1200.5, "2.000": 2000.0, "3,5": 3.5, "900": 900.0}
     numbers = table.assign(dose=table["dose"].map(as_numbers))
     whole = scores(here, models(COMMA), written(table, tmp_path / "whole.csv"), tmp_path / "whole-sets.csv")
-    np.testing.assert_allclose(scores(here, models(COMMA), written(numbers, tmp_path / "new.parquet"), out), whole, atol=SAME)
+    np.testing.assert_allclose(
+        scores(here, models(COMMA), written(numbers, tmp_path / "new.parquet"), out), whole, atol=SAME
+    )
     path = written(numbers.assign(dose=1.234), tmp_path / "misread.parquet")
     refused("holds '1.234' at row 1", "predict", models(COMMA), path, "--out", tmp_path / "none.csv")

@@ -56,7 +56,7 @@ HEAD = dedent(
 
     | What | Where |
     | --- | --- |
-    | Text tables | `.csv` (comma, semicolon or tab, UTF-8), `.tsv`, also gzipped, or one in a zip; never changed. |
+    | Text tables | `.csv` (comma, semicolon or tab, UTF-8), `.tsv`; also gzipped; never changed. |
     | Other tables | `.parquet`, `.pq`, `.arrow`, `.feather`, or a folder of Parquet files; never changed. |
     | Sets | `.csv`, `.tsv` (also gzipped), `.parquet` or `.pq`. |
     | Images | A folder `DOMAIN/LABEL/*.png` (and other formats), or paths in a column of a table. |

@@ -145,7 +145,9 @@ def test_a_damaged_file_is_named_and_its_features_computed_again(tmp_path, damag
     assert run(tmp_path, TEXTS)[1] == []
 
 
-@pytest.mark.parametrize("keys", [np.zeros((2, 3), dtype=np.uint8), np.zeros((3, 16), dtype=np.uint8), np.array([None, "x"])])
+@pytest.mark.parametrize(
+    "keys", [np.zeros((2, 3), dtype=np.uint8), np.zeros((3, 16), dtype=np.uint8), np.array([None, "x"])]
+)
 def test_a_file_with_other_keys_counts_as_damaged(tmp_path, keys):
     (tmp_path / "m").mkdir()
     np.savez(tmp_path / "m" / "x.npz", keys=keys, features=np.zeros((2, 2), dtype=np.float32))

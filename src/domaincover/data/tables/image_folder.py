@@ -23,6 +23,7 @@ class ImageTable(Table):
     def __init__(self, path: Path) -> None:
         self._cells = image_folder(path)
         super().__init__(path, self._cells.columns.tolist())
+        self.files = []
 
     def _read(self, wanted: Wanted) -> pd.DataFrame:
         return self._cells[wanted.columns].copy()
@@ -33,11 +34,6 @@ class ImageTable(Table):
         for start in range(0, len(self._cells), rows_at_once):
             block = self._cells[start : start + rows_at_once].reset_index(drop=True)
             yield block[wanted.columns], block[copied]
-
-    @property
-    def files(self) -> list[Path]:
-        """The files that the table consists of: none, since images are identified by name and size."""
-        return []
 
 
 def image_folder(folder: str | Path) -> pd.DataFrame:
