@@ -37,7 +37,7 @@ class TypedTable(Table):
 
     def __init__(self, path: Path, schema: Any, n_rows: int) -> None:
         self.schema = self._own_schema = schema
-        self.n_rows = n_rows
+        self.n_rows: int = n_rows
         columns = [name for name in schema.names if not INDEX_COLUMN.fullmatch(name)]
         if not columns:
             raise InputError(f"{path} has no columns.")
