@@ -45,7 +45,7 @@ def demo(options: DemoOptions) -> None:
     trees = HistGradientBoostingClassifier(max_iter=50, random_state=options.seed)
     model = PromisedSetClassifier(make_pipeline(TableEncoder(scale=False), trees), random_state=options.seed)
     found = assess(model, *load_storms(), random_state=options.seed)
-    names = {MODEL: "Promised, adapted", FIXED: "Promised", BASELINE: "One label (ERM)"}
+    names = {MODEL: "Promised, adapted", FIXED: "Promised", BASELINE: "ERM"}
     reports = {names[name]: report for name, report in found.unseen.items()}
     typer.echo(summary_table(reports, model.target_recall, width=text_width()))
     title = "Atlantic storms in new seasons"
