@@ -2,7 +2,10 @@
 
 import json
 import os
+import re
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from filelock import FileLock
@@ -12,10 +15,14 @@ from hypothesis import HealthCheck, settings
 for name in ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "TERMINAL_WIDTH"):
     os.environ.pop(name, None)
 
+# Before dask is imported: its processes wait for each other as long as it takes on a busy machine.
+os.environ |= {f"DASK_DISTRIBUTED__COMM__TIMEOUTS__{name}": "2h" for name in ("CONNECT", "TCP")}
+
 from domaincover import ERMClassifier, PromisedSetClassifier, save  # noqa: E402
 from domaincover.cli import main  # noqa: E402
+from tests import held as hold_script  # noqa: E402
 from tests.deep import IS_DEEP  # noqa: E402
-from tests.processes import Held, restore_signals  # noqa: E402
+from tests.processes import Held, restore_signals, wait_until  # noqa: E402
 from tests.wards import EXTRA, FEATURES, patients  # noqa: E402
 
 # Nothing is timed, since the machine may be busy. The run of every day draws the same examples wherever it runs, and so
@@ -96,6 +103,39 @@ def held(tmp_path_factory):
     yield hold
     for each in made:
         each.let_go()
+
+
+@pytest.fixture
+def cluster(tmp_path, held, request):
+    """Start a dask scheduler and two workers; give the address, the workers' processes and the scheduler's.
+
+    The parameter is a name at which the workers are held; what holds them comes last.
+    """
+    started, holds = [], held(request.param)
+    environment = os.environ | holds.environment
+
+    def start(name, *arguments):
+        command = [Path(sys.executable).with_name("dask"), *arguments, "--host", "127.0.0.1", "--no-dashboard"]
+        with (tmp_path / f"{name}.log").open("w") as log:
+            started.append(subprocess.Popen(command, stdout=log, stderr=log, cwd=tmp_path, env=environment))
+        return started[-1]
+
+    def logged(process, name, what):
+        return wait_until(lambda: re.search(what, (tmp_path / f"{name}.log").read_text()), process)
+
+    try:
+        scheduler = start("scheduler", "scheduler", "--port", "0")
+        address = logged(scheduler, "scheduler", r"Scheduler at:\s+(tcp://\S+)")[1]
+        options = ["--nthreads", "1", "--no-nanny", "--preload", hold_script.__file__]
+        workers = {name: start(name, "worker", address, "--name", name, *options) for name in ("a", "b")}
+        for name, worker in workers.items():
+            logged(worker, name, "Registered to")
+        yield address, [*workers.values()], scheduler, holds
+    finally:
+        for process in started:  # at once: told to end, a worker may wait long for a scheduler that is gone
+            process.kill()
+        for process in started:
+            process.wait()
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Holds a process as it is about to rename a file or folder to its final name, until the test lets it go.
 
-It works where it is imported: by a plug-in of a study, or by a command line started with `held_command`. So a test
-knows what is under way, and need not be faster than a process.
+It works where it is imported: by a plug-in of a study, by a worker of dask (`--preload`), or by a command line started
+with `held_command`. So a test knows what is under way, and need not be faster than a process.
 """
 
 import os

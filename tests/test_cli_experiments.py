@@ -231,6 +231,10 @@ def test_wilds_folders_take_part_where_they_are_given(here, tmp_path, monkeypatc
         ),
         (["paper", "main", "--datasets", "wilds"], "nothing is left to run. WILDS is left out: give --wilds"),
         (["paper", "main", "--wilds", "nowhere"], "--wilds: there is no folder nowhere"),
+        (
+            ["paper", "main", "--datasets", "synthetic-10", "--scheduler", "here"],
+            "address has the form tcp://host:8786, got 'here'",
+        ),
         (["paper", "all", "--seeds", "0"], "--seeds is the number of seeds"),
         (["paper", "all", "--jobs", "0"], "--jobs must be at least 1"),
         (["paper", "all", "--plugin", "nowhere.py"], "plug-in"),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 FAILURES = "failures"
 PROGRESS = ".progress"
 POLL = 0.25  # seconds between progress updates
+_in_turn = threading.Lock()  # a dask worker may have several threads, but torch's settings belong to the process
 
 Say = Callable[[str], object]
 OnProgress = Callable[[Mapping[str, int]], object]
@@ -73,14 +74,17 @@ class StudyPlan(NamedTuple):
 
 @dataclass(frozen=True)
 class Workers:
-    """In how many processes jobs run, and the plug-ins they need."""
+    """Where jobs run: in local processes, or on the workers of a dask scheduler; and the plug-ins they need."""
 
     n_processes: int = 1
+    scheduler: str | None = None
     plugins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.n_processes < 1:
             raise InputError(f"jobs must be at least 1, got {self.n_processes}.")
+        if self.scheduler is not None and "://" not in self.scheduler:
+            raise InputError(f"a scheduler's address has the form tcp://host:8786, got {self.scheduler!r}.")
 
 
 def plan_studies(studies: Sequence[Study], out: Path, say: Say = lambda _: None) -> StudyPlan:
@@ -126,11 +130,13 @@ def run_study(
 
 
 def _done(jobs: Sequence[Job], out: Path, progress: Path, workers: Workers) -> Iterator[Failure]:
-    from domaincover.terminal.processes import in_processes, in_turn
+    from domaincover.terminal.processes import in_processes, in_turn, on_cluster
 
     work = Work(str(out.absolute()), str(progress.absolute()), workers.plugins)
     n_processes = min(workers.n_processes, len(jobs))
-    if n_processes > 1:
+    if workers.scheduler is not None:
+        ended = on_cluster(jobs, work, workers.scheduler, Fault)
+    elif n_processes > 1:
         own = replace(work, parent=os.getpid(), n_threads=max(1, n_cores() // n_processes))
         ended = in_processes(jobs, own, n_processes, Fault)
     else:
@@ -198,7 +204,7 @@ class AbandonedError(Exception):
 
 @dataclass(frozen=True)
 class Work:
-    """One job in a process: skips finished runs, and returns why it failed, if it did.
+    """One job in a process or on a cluster's worker: skips finished runs, and returns why it failed, if it did.
 
     With `parent`, the process exits when that process has died.
     """
@@ -214,7 +220,8 @@ class Work:
         if self.parent not in (None, os.getpid()):
             _prepare_process(self.parent)
         try:
-            self._do(job)
+            with _in_turn:
+                self._do(job)
         except InputError as error:
             return Fault(str(error), is_input=True)
         except AbandonedError:
