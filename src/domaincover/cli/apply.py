@@ -146,7 +146,7 @@ class WriteSets:
 
     def _predicted(self, table: Table, ids: Sequence[str]) -> Iterator[Predicted]:
         model = self.model.load()
-        for X, kept in ModelColumns.of(model, table).blocks(table, tables.ROWS_AT_ONCE, ids):
+        for X, kept in ModelColumns.of(model, table).blocks(table, ids):
             inner, transformed = unwrapped(model, X)
             top = inner.predict(transformed) if self.top else None
             scores = inner.label_scores(transformed) if self.scores else None
@@ -206,7 +206,7 @@ class CountSets:
     def _sets(self, part: NumberedPart, columns: ModelColumns) -> Iterator[tuple[Sets, ...]]:
         model = self.model.load()
         if self.scratch is None:
-            for X, _ in columns.blocks(part.table, tables.ROWS_AT_ONCE, ids=()):
+            for X, _ in columns.blocks(part.table):
                 yield (predict_set(model, X),)
             return
         rows, fixed = ScoresOfPart.of(self.scratch, part), last_step(model).thresholds_

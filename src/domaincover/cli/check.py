@@ -167,11 +167,10 @@ def _rows_of(saved: SavedModel, data: Table, domain: str | None) -> tuple[pd.Dat
     import pandas as pd
 
     from domaincover.cli.inputs import ModelColumns
-    from domaincover.data import tables
     from domaincover.data.identity import canonical_texts
 
     blocks, n_rows, ids = [], 0, [domain] if domain in data.columns else []
-    for X, kept in ModelColumns.of(saved.load(), data).blocks(data, tables.ROWS_AT_ONCE, ids):
+    for X, kept in ModelColumns.of(saved.load(), data).blocks(data, ids):
         blocks.append((X, kept))
         n_rows += len(X)
         if n_rows >= MOST_ROWS:

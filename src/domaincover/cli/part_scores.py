@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from domaincover.cli.inputs import ModelColumns, domain_names
 from domaincover.cli.part_runs import PartRuns
-from domaincover.data import tables
 from domaincover.data.identity import canonical, look_alike_line, typed_names
 from domaincover.data.tables import Table
 from domaincover.data.tables.arrow_tables import PartTable
@@ -201,7 +200,7 @@ def joined_names(of_part: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], li
 def scored_rows(model: Any, table: Table, *, with_features: bool = False) -> tuple[Scored, NDArray[Any]]:
     """Score a table in blocks; beside it stand the features that labels are learned by, or none."""
     scored, features = [], [last_step(model).encoded_features(np.empty((0, 0)))] if with_features else []
-    for block, _ in ModelColumns.of(model, table).blocks(table, tables.ROWS_AT_ONCE, ()):
+    for block, _ in ModelColumns.of(model, table).blocks(table):
         inner, X = unwrapped(model, block)
         scored.append(inner.scored(X))
         features += [inner.encoded_features(X)] if with_features else []
