@@ -1,5 +1,7 @@
 """Labels of a new domain on the command line: what they gain, which rows to label, and what is learned from them."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
