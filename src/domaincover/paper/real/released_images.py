@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from domaincover.data.images import load_or_reason
-from domaincover.data.tables.faults import reading
+from domaincover.data.tables.table import reading
 from domaincover.datasets import DatasetTable
 from domaincover.errors import InputError
 from domaincover.paper.real.contents import Contents, Files, decode_files, folders_in, names_in, packaged_file
