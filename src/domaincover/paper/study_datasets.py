@@ -98,15 +98,9 @@ class StudyDataset(ABC):
         return Sizes(self.n_train_domains, self.n_unseen_domains, self.max_train_rows, self.max_test_rows)
 
     @property
-    def network_in_words(self) -> str:
-        """The network, and what of it is trained."""
-        return "a perceptron."
-
-    @property
     def in_words(self) -> str:
         """How much of the data is used, and what is trained on it."""
-        used = f"{self.n_train_domains} domains train, {self.n_unseen_domains} are unseen"
-        return f"{self.name}: {used}; {self.network_in_words}"
+        return f"{self.name}: {self.n_train_domains} domains train, {self.n_unseen_domains} are unseen."
 
     def identity(self) -> dict[str, Any]:
         """Return everything but the name that results depend on; nothing for synthetic data."""

@@ -20,7 +20,6 @@ from domaincover.paper.study_report.study_tables import (
     NOT_RUN,
     NOTE,
     compared_with_published,
-    is_best,
     is_degenerate,
     notes_of,
     of_dataset,
@@ -122,8 +121,8 @@ def _groups(published: Published, exhibit: Exhibit, rows: pd.DataFrame) -> list[
     """Return the rows of each data set: what was published, what was run, or both."""
     compared = compared_with_published(rows, published.results, exhibit.experiment)
     compared = compared[compared["source"] == exhibit.name]
-    marked = rows.assign(best=is_best(rows), degenerate=is_degenerate(rows)) if len(rows) else rows
-    unknown = dict.fromkeys(COMPARED, math.nan) | {"best": False, "degenerate": False}
+    marked = rows.assign(degenerate=is_degenerate(rows)) if len(rows) else rows
+    unknown = dict.fromkeys(COMPARED, math.nan) | {"degenerate": False}
     records: dict[tuple[str, str], dict[Any, Any]] = {}
     for row in (*marked.to_dict("records"), *compared.to_dict("records")):
         key = (str(row["dataset"]), str(row["method"]))

@@ -40,10 +40,8 @@ COLUMNS = {
     "seconds": Column("Train seconds", "Train\n(s)", turn=1),
 }
 DAGGER = "†"
-SAME_SHARE = 0.05  # of domains: about one of the 25 that a seed of the paper has
-RULE = "Share in bold: the method with the smallest sets among those within 5 points of the highest share at target"
 DEGENERATE = (
-    f"{DAGGER} Degenerate and not ranked: less than a tenth smaller than sets drawn by lot with the same recall, since "
+    f"{DAGGER} Degenerate: less than a tenth smaller than sets drawn by lot with the same recall, since "
     "answering with every label reaches any target"
 )
 
@@ -113,25 +111,14 @@ def is_degenerate(results: pd.DataFrame) -> pd.Series:
     return pd.Series(by_lot, index=results.index) & ~answers_with_one_label(results)
 
 
-def is_best(results: pd.DataFrame) -> pd.Series:
-    """Return for each row whether it comes first within its data set, target and split."""
-    share = results["share_at_target"].mask(is_degenerate(results))
-    rivals = [results[column] for column in ("dataset", "target_recall", "split")]
-    highest = share.groupby(rivals).transform("max")
-    is_equal = share >= highest - SAME_SHARE - 1e-9  # means over seeds round
-    size = results["set_size"].where(is_equal)
-    return size == size.groupby(rivals).transform("min")
-
-
-def rules_in_words(results: pd.DataFrame, *, has_bold: bool = True) -> list[str]:
-    """Return what bold means, if it shows, and what the mark of degenerate sets means, if there are any."""
-    return [*([RULE] if has_bold else []), *([DEGENERATE] if is_degenerate(results).any() else [])]
+def rules_in_words(results: pd.DataFrame) -> list[str]:
+    """Return what the mark of degenerate sets means, if there are any."""
+    return [DEGENERATE] if is_degenerate(results).any() else []
 
 
 def readable_rows(results: pd.DataFrame) -> list[Row]:
-    """Return the rows of results for readers, by `COLUMNS`; the column of the share is bold where a method is best."""
+    """Return the rows of results for readers, by `COLUMNS`."""
     styles = method_styles(results["method"])
-    marks = zip(is_best(results), is_degenerate(results), strict=True)
     return [
         {
             "dataset": printable(dataset_label(row["dataset"])),
@@ -141,16 +128,15 @@ def readable_rows(results: pd.DataFrame) -> list[Row]:
             "seeds": str(row["n_seeds"]),
             "domains": str(row["n_domains"]),
             "min_recall": with_spread(row["min_recall"], row["min_recall_ci"]),
-            "set_size": size_of(row["set_size"], row["set_size_ci"], row["n_labels"], bool(no_better)),
+            "set_size": size_of(row["set_size"], row["set_size_ci"], row["n_labels"], no_better),
             "share": percent(row["share_at_target"], row["share_at_target_ci"]),
             "noise": percent(row["share_by_noise"]),
             "p10": with_spread(row["min_recall_p10"]),
             "worst": with_spread(row["min_recall_worst"]),
             "seconds": seconds(row["train_seconds"]),
-            "bold": "share" if best else None,
             "style": styles[row["method"]],
         }
-        for row, (best, no_better) in zip(results.to_dict("records"), marks, strict=True)
+        for row, no_better in zip(results.to_dict("records"), is_degenerate(results), strict=True)
     ]
 
 
@@ -265,7 +251,7 @@ def _results_text(table: pd.DataFrame, style: TableStyle, width: int, color: boo
     once = [name for name in ("split", "target") if len({row[name] for row in rows}) == 1]
     columns = {name: column for name, column in columns_of(rows).items() if name not in once}
     counted = [*(f"{COLUMNS[name].head.lower()} {rows[0][name]}" for name in once), seeds_and_domains(rows)]
-    rules = rules_in_words(table, has_bold=style != "table" or color)
+    rules = rules_in_words(table)
     if style == "latex":
         counted = [CAPTION, f"here {'; '.join(counted)}"]
     if style == "table":

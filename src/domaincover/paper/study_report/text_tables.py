@@ -64,7 +64,7 @@ class Column(NamedTuple):
 
 
 class TextTable(NamedTuple):
-    """Columns by name, and rows of texts by column; a row may name its column in bold as "bold".
+    """Columns by name, and rows of texts by column.
 
     In blocks, the name of each data set is above its rows.
     """
@@ -102,7 +102,7 @@ def latex(table: TextTable, caption: str) -> str:
     heads = [" & ".join(text.translate(LATEX_ESCAPES) for text in line) for line in zip(*padded, strict=True)]
     groups = []
     for block, places in table.blocks():
-        rows = [" & ".join(_latex_cell(table.rows[place], name) for name in names) for place in places]
+        rows = [" & ".join(table.rows[place][name].translate(LATEX_ESCAPES) for name in names) for place in places]
         name = rf"\multicolumn{{{len(names)}}}{{l}}{{\textit{{{block.translate(LATEX_ESCAPES)}}}}}"
         groups.append([name, *rows] if table.has_blocks else rows)
     end = " \\\\\n    "
@@ -112,11 +112,6 @@ def latex(table: TextTable, caption: str) -> str:
         heads=end.join(heads),
         body=f"{end}\\midrule\n    ".join(end.join(group) for group in groups) + r" \\",
     )
-
-
-def _latex_cell(row: Mapping[Any, Any], name: str) -> str:
-    text: str = row[name].translate(LATEX_ESCAPES)
-    return rf"\textbf{{{text}}}" if name == row.get("bold") else text
 
 
 def terminal(table: TextTable, notes: Sequence[str], width: int, color: bool) -> str:
@@ -133,7 +128,6 @@ def terminal(table: TextTable, notes: Sequence[str], width: int, color: bool) ->
             texts=[row[name].replace(" ± ", "±") for row in table.rows],
             is_text=one.is_text,
             least=min(longest_word, LONGEST_WORD) if name == folded else None,
-            styles=["bold" if name == row.get("bold") else "" for row in table.rows],
             turn=one.turn,
         )
         for name, one in shown.items()
