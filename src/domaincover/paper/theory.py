@@ -53,6 +53,22 @@ ROW_NUMBERS = (
 FORMAT = 1
 LARGEST = 1e15  # of numbers in a file
 ROUNDING = 1e-12  # tolerance for recalls exactly at target
+N_LABELS = 2  # of the paper's Gaussian domains
+DELTA = 0.05
+MOST_DOMAINS = 100_000  # how far the bounds are drawn
+# The name, colour and dashes of each line.
+LINES: dict[str, tuple[str, str, list[int]]] = {
+    "trained": ("SET-COVER as trained", KNOWN_METHODS["set-cover"].color, []),
+    "at-target": ("the same weights with the smallest sets at target in training", KNOWN_METHODS["erm"].color, []),
+    "uniform": ("bound for all predictors", "#a0a2a4", [6, 4]),
+    "consistent": ("bound for those at target in all training domains", "#747677", [6, 4]),
+}
+MARKS_IN_WORDS = [
+    "Points: seeds, hollow where a training domain is below the target; lines: medians. Recall is exact.",
+    f"The bounds hold with probability {1 - DELTA:g}; up to some hundred domains they say nothing (100 %).",
+]
+GRAIN = 0.0005  # one of 2,000 domains: below it the axis is straight, so that "none" has a place
+HEADS = "training domains   as trained   exactly at target   bound   seeds at target in training, as trained"
 
 
 @dataclass(frozen=True)
@@ -275,25 +291,6 @@ def _checked(n_domains: int, delta: float) -> int:
     return n_domains
 
 
-N_LABELS = 2  # of the paper's Gaussian domains
-DELTA = 0.05
-MOST_DOMAINS = 100_000  # how far the bounds are drawn
-BOUNDS = {"uniform": uniform_bound, "consistent": no_failure_bound}
-# The name, colour and dashes of each line.
-LINES: dict[str, tuple[str, str, list[int]]] = {
-    "trained": ("SET-COVER as trained", KNOWN_METHODS["set-cover"].color, []),
-    "at-target": ("the same weights with the smallest sets at target in training", KNOWN_METHODS["erm"].color, []),
-    "uniform": ("bound for all predictors", "#a0a2a4", [6, 4]),
-    "consistent": ("bound for those at target in all training domains", "#747677", [6, 4]),
-}
-MARKS_IN_WORDS = [
-    "Points: seeds, hollow where a training domain is below the target; lines: medians. Recall is exact.",
-    f"The bounds hold with probability {1 - DELTA:g}; up to some hundred domains they say nothing (100 %).",
-]
-GRAIN = 0.0005  # one of 2,000 domains: below it the axis is straight, so that "none" has a place
-HEADS = "training domains   as trained   exactly at target   bound   seeds at target in training, as trained"
-
-
 def theory_notes(content: Mapping[str, Any]) -> list[str]:
     """Return what must be said wherever these results stand: whether they are of a quick run."""
     return [QUICK_MARK] if content["settings"].get("quick") else []
@@ -315,7 +312,7 @@ def learnability_data(content: Mapping[str, Any]) -> LearnabilityData:
     counts = np.unique(np.geomspace(seeds["n_domains"].min(), MOST_DOMAINS, 120).round().astype(int)).tolist()
     rows = [
         {"line": name, "n_domains": count, "share_missing_new": bound(count, dimension, N_LABELS, DELTA)}
-        for name, bound in BOUNDS.items()
+        for name, bound in (("uniform", uniform_bound), ("consistent", no_failure_bound))
         for count in counts
     ]
     return LearnabilityData(seeds, medians, pd.DataFrame(rows))
@@ -342,8 +339,10 @@ def learnability_table(content: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def learnability_chart(data: LearnabilityData) -> Spec:
-    """Return the share of new domains that miss the target against the number of training domains."""
+def theory_figure(content: Mapping[str, Any]) -> Spec:
+    """Return the chart of the share of new domains that miss the target against the number of training domains."""
+    data = learnability_data(content)
+    title = f"New domains below the target recall of {content['settings']['target_recall']:g}"
     labels, colors, dashes = zip(*LINES.values(), strict=True)
     legend = {"orient": "bottom", "columns": 2, "title": None, "symbolType": "stroke", "symbolSize": 400}
     look = {"type": "nominal", "field": "label", "legend": legend | {"symbolStrokeWidth": 2}}
@@ -361,18 +360,12 @@ def learnability_chart(data: LearnabilityData) -> Spec:
             name: rows_for_json(table.assign(label=[LINES[line][0] for line in table["line"]]))
             for name, table in tables.items()
         },
+        "title": {"text": title, "subtitle": [*map(sentence, theory_notes(content)), *MARKS_IN_WORDS]},
         "layer": layers,
         "width": 640,
         "height": 360,
         "config": chart_config(INK),
     }
-
-
-def theory_figure(content: Mapping[str, Any]) -> Spec:
-    """Return the chart with its title and notes."""
-    title = f"New domains below the target recall of {content['settings']['target_recall']:g}"
-    notes = [*map(sentence, theory_notes(content)), *MARKS_IN_WORDS]
-    return learnability_chart(learnability_data(content)) | {"title": {"text": title, "subtitle": notes}}
 
 
 def _axes(data: LearnabilityData) -> Spec:

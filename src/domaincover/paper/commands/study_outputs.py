@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -54,33 +54,37 @@ def _collected(out: Path) -> StudyTables | None:
 
 def _made(experiment: Experiment, tables: StudyTables | None, folder: Path, out: Path, fmt: FigureFormat) -> list[Path]:
     """Write the tables and figures of an experiment; return the files."""
+    styles: dict[TableStyle, str] = {"table": "txt"} if experiment.kind == "theory" else TABLES
+    files = []
+    for style, ending in styles.items():
+        if (text := _table_of(experiment, tables, out, style)) is None:
+            return []
+        files.append(folder / f"table.{ending}")
+        write_whole(files[-1], text.encode())
+    if experiment.kind == "theory" and (content := read_theory(out / "theory")) is not None:
+        files.append(folder / f"theory.{fmt}")
+        save_chart(theory_figure(content), files[-1], fmt)
+    if experiment.kind == "grid" and tables is not None:
+        exhibits = [one for one in published().exhibits if experiment.is_of_paper and one.experiment == experiment.name]
+        results, domains = (_of(experiment, table) for table in (tables.results, tables.domains))
+        files += figure_files(results, domains, folder, fmt, experiment.figures, exhibits)
+    return files
+
+
+def _table_of(
+    experiment: Experiment, tables: StudyTables | None, out: Path, style: TableStyle, **look: Any
+) -> str | None:
+    """Return the table of an experiment; None if nothing of it was run."""
     if experiment.kind == "theory":
         content = read_theory(out / "theory")
-        if content is None:
-            return []
-        write_whole(folder / "table.txt", learnability_table(content).encode())
-        save_chart(theory_figure(content), folder / f"theory.{fmt}", fmt)
-        return [folder / "table.txt", folder / f"theory.{fmt}"]
+        return None if content is None else learnability_table(content)
     if experiment.kind == "times":
-        times = _compared_times(experiment, out)
-        return [] if times.empty else _written(folder, lambda style: format_times(times, style))
+        times = training_times(read_times(out), published_times() if experiment.is_of_paper else None)
+        return None if times.empty else format_times(times, style, **look)
     if tables is None or (results := _of(experiment, tables.results)).empty:
-        return []
-
-    def table(style: TableStyle) -> str:
-        return format_results(results if style == "csv" else unseen_rows(results), style, **_published(experiment))
-
-    exhibits = [one for one in published().exhibits if experiment.is_of_paper and one.experiment == experiment.name]
-    domains = _of(experiment, tables.domains)
-    figures = figure_files(results, domains, folder, fmt, experiment.figures, exhibits)
-    return [*_written(folder, table), *figures]
-
-
-def _written(folder: Path, table: Callable[[TableStyle], str]) -> list[Path]:
-    """Write a table in every style of a file."""
-    for style, ending in TABLES.items():
-        write_whole(folder / f"table.{ending}", table(style).encode())
-    return [folder / f"table.{ending}" for ending in TABLES.values()]
+        return None
+    shown = results if style == "csv" else unseen_rows(results)
+    return format_results(shown, style, **_published(experiment), **look)
 
 
 def _published(experiment: Experiment) -> dict[str, Any]:
@@ -96,11 +100,6 @@ def _of(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
     wanted = table["dataset"].isin(study_datasets(experiment.datasets))
     wanted &= table["method"].isin(study_methods(experiment.methods))
     return table[wanted & table["target_recall"].isin(experiment.target_recalls)]
-
-
-def _compared_times(experiment: Experiment, out: Path) -> pd.DataFrame:
-    """Return our times, beside the paper's where the experiment is of the paper."""
-    return training_times(read_times(out), published_times() if experiment.is_of_paper else None)
 
 
 def _write_study_page(tables: StudyTables, out: Path, page: Path) -> None:
@@ -130,17 +129,10 @@ def _is_of_paper(out: Path) -> bool:
 
 def print_table(experiment: Experiment, out: Path) -> None:
     """Print the table of one experiment."""
-    look: dict[str, Any] = {"width": text_width(), "color": sys.stdout.isatty()}
-    if experiment.kind == "theory" and (content := read_theory(out / "theory")) is not None:
-        text = learnability_table(content)
-    elif experiment.kind == "times" and not read_times(out).empty:
-        text = format_times(_compared_times(experiment, out), "table", **look)
-    elif experiment.kind == "grid" and (tables := _collected(out)) is not None:
-        shown = unseen_rows(_of(experiment, tables.results))
-        text = format_results(shown, "table", **_published(experiment), **look)
-    else:
-        return
-    typer.echo(text.rstrip("\n"), color=look["color"] or None)
+    color = sys.stdout.isatty()
+    text = _table_of(experiment, _collected(out), out, "table", width=text_width(), color=color)
+    if text is not None:
+        typer.echo(text.rstrip("\n"), color=color or None)
 
 
 def print_results(directory: Path, style: TableStyle, all_splits: bool) -> None:
