@@ -53,8 +53,8 @@ HEAD = dedent(
 
     | What | Where |
     | --- | --- |
-    | Text tables | `.csv` (comma, semicolon or tab, UTF-8), `.tsv`, also gzipped, or one in a zip; never changed. |
-    | Other tables | `.parquet`, `.pq`, `.arrow`, `.feather`, `.xlsx`, or a folder of Parquet files; never changed. |
+    | Text tables | `.csv` (comma, semicolon or tab, UTF-8), `.tsv`; also gzipped; never changed. |
+    | Other tables | `.parquet`, `.pq`, `.arrow`, `.feather`, or a folder of Parquet files; never changed. |
     | Sets | `.csv`, `.tsv` (also gzipped), `.parquet` or `.pq`. |
     | Images | A folder `DOMAIN/LABEL/*.png` (and other formats), or paths in a column of a table. |
     | Model | The folder of `fit --out`: JSON, safetensors and skops files; loading one runs no code from it. |

@@ -12,8 +12,7 @@ from domaincover.predictors.domain_record import calibration_residuals, judged_r
 from domaincover.predictors.promised_predictor import PromisedPredictor
 from domaincover.promises.verdict import HeldOut, judged
 from domaincover.saving import values
-from domaincover.saving.models import load_to_predict, model_checksum
-from domaincover.saving.record_file import write_record
+from domaincover.saving.models import load_to_predict, model_checksum, write_record
 
 SOURCE = GaussianDomains.of_paper(n_features=10)
 
