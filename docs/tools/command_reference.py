@@ -47,10 +47,7 @@ HEAD = dedent(
     | --- | --- |
     | `DOMAINCOVER_CACHE` | Folder that caches features of images and texts, unless `--cache` is given. |
     | `XDG_CACHE_HOME` | Otherwise features are cached in `domaincover` in this folder; default: `~/.cache`. |
-    | `MLFLOW_TRACKING_URI` | Where `--tracker mlflow` writes; default: a database in the folder of `--tracking`. |
-    | `WANDB_MODE` | Mode of `--tracker wandb`; default: `offline`, so that no data leave the machine. |
     | `OMP_NUM_THREADS` | Threads of a command; default: the number of cores ([results](determinism.md)). |
-    | `RANK`, `WORLD_SIZE` | Set by `torchrun`, which starts `fit` in several processes; only the first prints. |
 
     **Files**
 

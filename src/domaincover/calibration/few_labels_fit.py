@@ -165,7 +165,8 @@ def left_out(promise: Promise, draws: Sequence[Draw], entry: Entry) -> dict[str,
     n_domains = residuals.shape[1]
     confidence = min(promise.domain_confidence, highest_confidence(max(n_domains - 1, 1)))
     others = np.where(np.eye(n_domains, dtype=bool)[:, None, :, None], np.inf, residuals)
-    offsets = offset_of(others, promise.promised, np.full(residuals.shape[-1], -np.inf), confidence)
+    none_pooled = np.full(residuals.shape[-1], -np.inf)
+    offsets = offset_of(others, promise.promised, none_pooled, confidence, promise.weights)
     thresholds = bases + offsets
     counts = np.isfinite(residuals[..., promise.promised]).any(axis=-1)
     held = np.min(np.where(promise.promised, residuals - offsets, np.inf), axis=-1) >= 0
