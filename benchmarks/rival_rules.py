@@ -60,8 +60,7 @@ Rule = Callable[[Rows, Rows], Numbers]
 
 def own_of(scores: Numbers, labels: Codes) -> Numbers:
     """Return the value of each row's own label."""
-    found: Numbers = scores[np.arange(len(labels)), labels]
-    return found
+    return scores[np.arange(len(labels)), labels]
 
 
 def conformal_threshold(own: Numbers) -> float:
@@ -106,8 +105,7 @@ def resized(calibration: Rows, new: Rows) -> Numbers:
 def mean_entropy(rows: Rows) -> Numbers:
     """Return for each row the mean entropy of its domain's rows."""
     means = np.bincount(rows.domains, entropy(rows.probabilities, axis=1)) / np.bincount(rows.domains)
-    found: Numbers = np.maximum(means, 1e-3)[rows.domains]
-    return found
+    return np.maximum(means, 1e-3)[rows.domains]
 
 
 def worst_source(calibration: Rows, new: Rows) -> Numbers:
@@ -147,8 +145,7 @@ def weighted_thresholds(scores: Numbers, weights: Numbers, new_weights: Numbers)
     reached = np.cumsum(weights[order])
     total = reached[-1] if len(reached) else 0.0
     place = np.searchsorted(reached, TARGET * (total + new_weights) * (1 - 1e-12))
-    found: Numbers = np.append(scores[order], LOWEST)[place]
-    return found
+    return np.append(scores[order], LOWEST)[place]
 
 
 def label_shift(calibration: Rows, new: Rows) -> Numbers:

@@ -61,8 +61,7 @@ class Given(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> Numbers:
         """Return the probabilities."""
-        found: Numbers = np.asarray(X)[:, : self.n_labels]
-        return found
+        return np.asarray(X)[:, : self.n_labels]
 
 
 def together(rows: Rows) -> Numbers:
@@ -95,8 +94,7 @@ def promised_taught(calibration: Rows, n_labelled: int, _: Any) -> rules.Rule:
     def margins(batch: Rows, later: Rows) -> Numbers:
         known = (batch.labels >= 0) & (n_labelled > 0)
         adapted = model.adapt(together(batch), np.where(known, batch.labels, np.nan))
-        found: Numbers = adapted.label_scores(together(later)) - adapted.thresholds_
-        return found
+        return adapted.label_scores(together(later)) - adapted.thresholds_
 
     return margins
 
@@ -126,6 +124,7 @@ WITH_LABELS = {
 NEEDS = {name: needs for name, (needs, _) in (WITHOUT_LABELS | WITH_LABELS).items()}
 OF_INTERVALS = ("split conformal, by label", "CDF pooling (Dunn)", "hierarchical (Lee)", "max-p over sources (MDCP)")
 OF_INTERVALS += ("density ratio (Tibshirani)", "conditional, likely domain (Gibbs)", "**joint**")
+DUNN = ("CDF pooling (Dunn)", "hierarchical (Lee)", "**joint**")
 SEEN = {"conditional, domain indicators (Gibbs)": rules.by_seen_domain, "split conformal, by label": rules.by_row}
 
 
@@ -181,7 +180,8 @@ def judged(margins: Numbers, rows: Rows, *, are_intervals: bool = False) -> dict
         return float(np.mean(np.bincount(rows.domains, by_row) / np.bincount(rows.domains)))
 
     moved = counted[int(np.ceil(SHARE * len(counted) - 1e-9)) - 1]
-    return {"share": float((counted >= 0).mean()), "size": size(0.0), "at_share": size(moved)}
+    covered = float((rules.own_of(margins, rows.labels) >= 0).mean())
+    return {"covered": covered, "share": float((counted >= 0).mean()), "size": size(0.0), "at_share": size(moved)}
 
 
 def without_labels(calibration: Rows, new: Rows, names: Any = tuple(WITHOUT_LABELS), **kind: bool) -> Iterator[Any]:
@@ -233,13 +233,11 @@ def mdcp_simulation(repeats: int, n_rows: int = 2000) -> pd.DataFrame:
         ):
             true = np.take_along_axis(scores, y[..., None], axis=2)[..., 0]
             level = threshold(true[:3, fits:calibrates])
-            coverage = (true[:, calibrates:] >= level).mean(axis=1)
+            *seen, fourth = (true[:, calibrates:] >= level).mean(axis=1)
             size = (scores[:3, calibrates:] >= level).sum(axis=2).mean()
-            held = coverage[3] >= TARGET
-            found.append(
-                {"method": name, "worst": coverage[:3].min(), "fourth": coverage[3], "held": held, "size": size}
-            )
-    return pd.DataFrame(found).groupby("method", sort=False).mean()
+            found.append((name, min(seen), fourth, fourth >= TARGET, size))
+    columns = ["method", "worst", "fourth", "held", "size"]
+    return pd.DataFrame(found, columns=columns).groupby("method", sort=False).mean()
 
 
 def joint_of_rows(known: Numbers) -> float:
@@ -256,19 +254,14 @@ def dunn_simulation(repeats: int, n_groups: int = 20) -> pd.DataFrame:
         slope = (x[:half] * y[:half]).sum() / (x[:half] ** 2).sum()
         scores, domains = -np.abs(y - slope * x)[half:].reshape(-1, 1), np.repeat(np.arange(n_groups - half + 1), 100)
         rows = Rows(scores, np.zeros_like(domains), domains, scores, scores)
-        known, new = rows.of(domains < domains.max()), rows.of(domains == domains.max())
-        for name in ("CDF pooling (Dunn)", "hierarchical (Lee)", "**joint**"):
-            margins = WITHOUT_LABELS[name][1](known, new)
-            covered, width = (margins >= 0).mean(), 2 * float((margins - new.scores)[0, 0])
-            found.append({"method": name, "coverage": covered, "held": covered >= TARGET, "width": width})
-    return pd.DataFrame(found).groupby("method", sort=False).mean()
+        known, new = (recoded(rows.of(part)) for part in (domains < domains.max(), domains == domains.max()))
+        found += list(without_labels(known, new, DUNN, are_intervals=True))
+    return pd.DataFrame(found).groupby("method", sort=False)[["covered", "share", "size"]].mean()
 
 
 def table_of(found: list[Any], ours: str) -> Iterator[str]:
     """Yield a table: means over sets of the share, geometric means of sizes; sets where a rule's are smaller."""
-    by_set = (
-        pd.DataFrame(found).groupby(["method", "data"], sort=False)[["share", "size", "at_share", "seconds"]].mean()
-    )
+    by_set = pd.DataFrame(found).groupby(["method", "data"], sort=False).mean()
     own = by_set.loc[ours, "at_share"]
     yield "| | needs | share (lowest set) | size | size at equal share | smaller on | s |"
     yield "|---|---|---|---|---|---|---|"
@@ -306,17 +299,13 @@ def lines(options: argparse.Namespace) -> Iterator[str]:
         yield f"\n{options.labels} random labels of each new domain; the other half of its rows counts:\n"
         yield from table_of(taught, OURS_TAUGHT)
         yield "\nOther rows of the calibration domains:"
-        yield from plain_table(
-            pd.DataFrame(seen).groupby("method", sort=False).mean()[["share", "size"]], ("share", "size")
-        )
+        shares = pd.DataFrame(seen).groupby("method", sort=False)[["share", "size"]].mean()
+        yield from plain_table(shares, ("share", "size"))
     try:
         for name in INTERVAL_SETS:
-            pairs = [scored_numbers(name, split) for split in range(options.splits)]
-            numbers += [
-                {"data": name} | row
-                for each in pairs
-                for row in without_labels(*each, OF_INTERVALS, are_intervals=True)
-            ]
+            for split in range(options.splits):
+                found = without_labels(*scored_numbers(name, split), OF_INTERVALS, are_intervals=True)
+                numbers += [{"data": name} | row for row in found]
         by_set = pd.DataFrame(numbers).groupby(["method", "data"], sort=False)[["share", "size", "at_share"]].mean()
         heads = tuple(f"{name}: {what}" for name in INTERVAL_SETS for what in ("share", "width", "at equal share"))
         yield "\nIntervals in new schools:"

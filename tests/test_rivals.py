@@ -159,5 +159,5 @@ def test_weights_of_sources_make_smaller_sets_that_hold_every_source():
 
 def test_pooled_cdfs_are_as_wide_as_published():
     found = dunn_simulation(200).loc["CDF pooling (Dunn)"]
-    assert found["coverage"] == pytest.approx(0.896, abs=0.015)  # 1,000 repeats of theirs, on one row each
-    assert found["width"] == pytest.approx(4.671, abs=0.2)
+    assert found["covered"] == pytest.approx(0.896, abs=0.015)  # 1,000 repeats of theirs, on one row each
+    assert found["size"] == pytest.approx(4.671, abs=0.2)
