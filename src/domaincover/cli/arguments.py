@@ -37,7 +37,7 @@ def model_folder() -> Any:
 def table_file() -> Any:
     """Return the argument for a table."""
     return argument(
-        "A .csv, .tsv (also .gz, .zip), .parquet, .arrow or .xlsx file, - for standard input, a folder of .parquet "
+        "A .csv, .tsv (also .gz), .parquet or .arrow file, - for standard input, a folder of .parquet "
         "parts, or one of images: DOMAIN/LABEL/*.png.",
         "TABLE",
     )
@@ -48,9 +48,9 @@ def column(about: str, default: Any = None) -> Any:
     return option(about, default, autocompletion=complete_columns)
 
 
-def page(of: str = "evaluation") -> Any:
+def page() -> Any:
     """Return the option of an HTML page."""
-    return option(f"Also write the {of} as an HTML page.")
+    return option("Also write it as an HTML page.")
 
 
 def output_format(default: str) -> Any:
