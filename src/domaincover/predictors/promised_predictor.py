@@ -69,7 +69,7 @@ class PromisedPredictor(CalibratedPredictor):
     domain_confidence: float
     few_labels: Sequence[int]
     label_rows: LabelRows
-    domain_order: Sequence[Any] | None = None
+    domain_order: Sequence[Any] | None
     adaptation_: dict[str, Any]
     later_adaptation_: dict[str, Any]
     few_labels_: dict[int, dict[str, Any]]  # by number of labels: `prior_scale` and `thresholds`
