@@ -15,15 +15,13 @@ from typing import Annotated, NoReturn
 import typer
 
 from domaincover.cli.adapt import adapt
-from domaincover.cli.certify import certify
 from domaincover.cli.check import check
 from domaincover.cli.doctor import doctor
 from domaincover.cli.evaluate import evaluate
 from domaincover.cli.export import export
 from domaincover.cli.fit import fit
-from domaincover.cli.plan import plan
 from domaincover.cli.predict import predict
-from domaincover.cli.record import recalibrate, record
+from domaincover.cli.promise_commands import certify, plan, recalibrate, record
 from domaincover.errors import InputError, torch_needed_for
 from domaincover.files import fault, is_full
 from domaincover.paper.commands.data_check import data

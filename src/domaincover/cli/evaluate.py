@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from domaincover.cli.arguments import cell_size, column, model_folder, output_format, page, strict, table_file
-from domaincover.cli.outputs import Shown, check_not_table, check_page, notes_on_evaluation, print_json, shown_name
+from domaincover.cli.outputs import Shown, check_page, notes_on_evaluation, print_json, shown_name
 from domaincover.cli.part_runs import PartOptions
 from domaincover.errors import InputError
 from domaincover.options import ThresholdKind
@@ -19,8 +19,8 @@ from domaincover.terminal.messages import warnings_as_notes
 if TYPE_CHECKING:
     import pandas as pd
 
-    from domaincover.cli.record import RecordOptions
     from domaincover.criteria import TargetRecall
+    from domaincover.data.tables import Table
     from domaincover.evaluation import DomainReport
     from domaincover.predictors.set_predictor import SetPredictor
     from domaincover.promises.certificates import Certificate
@@ -30,23 +30,43 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledTableOptions:
-    """Arguments and options of commands that compare a model's sets with known labels."""
+    """Arguments and options of commands that compare a model's sets with known labels; those of `record`."""
 
     model: Path = model_folder()
     table: Path = table_file()
     label: str | None = column("Column with the true labels; default: the one used by `fit`.")
     domain: str | None = column("Column with the domains; default: the one used by `fit`.")
+    html: Path | None = page()
+
+    def roles(self, settings: Mapping[str, Any]) -> tuple[str, str]:
+        """Return the columns of labels and domains: those given, or those that `fit` had."""
+        label, domain = self.label or settings.get("label"), self.domain or settings.get("domain")
+        if label is None or domain is None:
+            raise InputError("the model does not record its label and domain columns; give --label and --domain.")
+        return label, domain
+
+    def open_table(self) -> Table:
+        """Open the table; reject a page that cannot be written first."""
+        from domaincover.data.tables import open_table
+
+        check_page(self.html, self.table)
+        return open_table(self.table)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions(LabelledTableOptions):
+    """Arguments and options of `evaluate` and `certify`."""
+
     thresholds: ThresholdKind | None = option(
         "Thresholds: adapted by the rows of each domain, or fixed; default: adapted where the model can adapt."
     )
     min_cell_size: int | None = cell_size()
-    html: Path | None = page()
     strict: bool = strict()
     parts: PartOptions = field(default_factory=PartOptions)
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateOptions(LabelledTableOptions):
+class EvaluateOptions(EvaluationOptions):
     """Arguments and options of `evaluate`."""
 
     by: str | None = column("Column with groups of rows, such as sex: report each of them, too.")
@@ -64,71 +84,69 @@ def evaluate(options: EvaluateOptions) -> None:
     """
     found = evaluated(options, options.by)
     target, certificate = found.target_recall, certificate_if_unseen(found.report, found.target_recall, found.model)
-    notes = [*found.warnings, *notes_on_evaluation(found.report, found.model, found.extra)]
-    gain = None if options.few_labels is None else _label_gain(options)
-    notes += [] if gain is None else _gain_in_lines(gain)
+    gain = None if options.few_labels is None else _label_gain(options, options.few_labels, found.settings)
     shown = Shown(
         found.reports,
         target,
-        notes,
+        [*found.warnings, *notes_on_evaluation(found.report, found.model, found.extra), *_gain_in_lines(gain)],
         found.settings,
         certificate=certificate,
         adaptation=found.adaptation,
         label_gain=gain,
         verdict=found.verdict_lines,
         by=options.by,
-        groups=found.groups.get(found.thresholds, {}),
+        groups=found.groups,
     )
     if options.html is not None:
         shown.write_page(options.html)
     if options.style == "table":
         shown.print(*([] if certificate is None else [certificate.in_one_line()]))
-    else:
-        verdict = None if found.verdict is None else found.verdict.to_dict()
-        content = {"verdict": verdict, "summary": found.report.summary(target).to_dict(), **found.both_ways(target)}
-        labels = {} if gain is None else {"few_labels": gain.reset_index().to_dict("records")}
-        groups = {} if options.by is None else {"by": {options.by: found.group_records()}}
-        print_json({**content, **labels, "domains": found.records(), **groups})
+        return
+    verdict = None if found.verdict is None else found.verdict.to_dict()
+    content = {"verdict": verdict, "summary": found.report.summary(target).to_dict(), **found.both_ways(target)}
+    if gain is not None:
+        content["few_labels"] = gain.reset_index().to_dict("records")
+    content["domains"] = found.records()
+    if options.by is not None:
+        summaries = {
+            name: {"summary": report.summary(target).to_dict(), "domains": report.records()}
+            for name, report in found.groups.items()
+        }
+        content["by"] = {options.by: summaries}
+    print_json(content)
 
 
-def _label_gain(options: EvaluateOptions) -> pd.DataFrame:
+def _label_gain(options: EvaluateOptions, few_labels: str, settings: Mapping[str, Any]) -> pd.DataFrame:
     """Return set size and share at target by number of labels of each domain, over the domains that have the rows."""
-    from domaincover.cli.adaptable import inner_model
-    from domaincover.cli.inputs import ModelColumns
-    from domaincover.cli.part_scores import SavedModel, scored_with_features
-    from domaincover.data.tables import open_table
-    from domaincover.predictors.names import coded_domains, label_codes
+    import pandas as pd
 
-    saved, data = SavedModel.at(options.model), open_table(options.table)
-    fitted, inner = saved.load(), inner_model(saved.load())
-    roles = roles_of(options, saved.extra().get("settings", {}))
-    known = ModelColumns.of(fitted, data).read_labels(data, *roles, inner.classes_.tolist())
+    from domaincover.cli.inputs import ModelColumns
+    from domaincover.cli.part_scores import SavedModel, inner_model
+    from domaincover.predictors.set_predictor import unwrapped
+
+    numbers = [part.strip() for part in few_labels.split(",")]
+    if not all(number.isdecimal() and int(number) >= 1 for number in numbers):
+        raise InputError(f"--few-labels takes numbers such as 30,100, got {few_labels!r}.")
+    fitted, data = SavedModel.at(options.model).load(), options.open_table()
+    inner, columns = inner_model(fitted), ModelColumns.of(fitted, data)
+    known = columns.read_labels(data, *options.roles(settings), inner.classes_.tolist())
+    _, X = unwrapped(fitted, pd.concat([block for block, _ in columns.blocks(data)]))
     with warnings_as_notes():
-        scored, encoded = scored_with_features(fitted, data)
-    labels, domains = label_codes(known.labels, inner.classes_), coded_domains(known.domains, len(known.labels))
-    found = inner.label_gain_of_scored(scored, encoded, labels, domains, _numbers(options.few_labels or ""))
+        found = inner.label_gain_in(X, known.labels, known.domains, sorted(set(map(int, numbers))))
     by_number = found.dropna().groupby("labels")
     means = {"set_size": by_number["set_size"].median(), "share_at_target": by_number["at_target"].mean()}
     return by_number.size().to_frame("domains").assign(**means)
 
 
-def _gain_in_lines(gain: pd.DataFrame) -> list[str]:
+def _gain_in_lines(gain: pd.DataFrame | None) -> list[str]:
     """Say what labels of each domain would have done there."""
     from domaincover.report.readable import percent
 
     return [
         f"With {n} labels of each domain: {row.set_size:.2f} labels per set at the median of the rows that come later, "
         f"{percent(row.share_at_target)} of {row.domains:.0f} domains at target."
-        for n, row in gain.iterrows()
+        for n, row in (() if gain is None else gain.iterrows())
     ]
-
-
-def _numbers(text: str) -> list[int]:
-    """Return the numbers in an option such as 30,100."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and int(part) >= 1 for part in parts):
-        raise InputError(f"--few-labels takes numbers such as 30,100, got {text!r}.")
-    return sorted({int(part) for part in parts})
 
 
 NONE_MOVED = "Thresholds are the fixed ones in every domain: their rows are too few, or say too little, to move them."
@@ -138,7 +156,7 @@ class Evaluation(NamedTuple):
     """A model's report by domain for each kind of thresholds that it has, and what was saved with the model.
 
     `thresholds` is the kind that is asked for; `adaptation` says by how much those of a model that can adapt moved.
-    `groups` are the reports of groups of rows, for each kind.
+    `groups` are the reports of groups of rows, with the thresholds that are asked for.
     """
 
     by_kind: Mapping[ThresholdKind, DomainReport]
@@ -148,7 +166,7 @@ class Evaluation(NamedTuple):
     extra: Mapping[str, Any]
     target_recall: TargetRecall
     adaptation: DomainAdaptation | None = None
-    groups: Mapping[ThresholdKind, Mapping[str, DomainReport]] = {}
+    groups: Mapping[str, DomainReport] = {}
 
     @property
     def report(self) -> DomainReport:
@@ -167,7 +185,7 @@ class Evaluation(NamedTuple):
     @property
     def warnings(self) -> list[str]:
         """A line about unusual domains, or about domains that an adapted model is not meant for, if there are any."""
-        from domaincover.cli.adaptable import meant_for_another_domain
+        from domaincover.cli.part_scores import meant_for_another_domain
         from domaincover.report.domain_adaptation import unusual_domains
 
         names, moves = self.report.domain_names, self.adaptation
@@ -214,13 +232,6 @@ class Evaluation(NamedTuple):
         moved = self.adaptation.records(self.report.label_names)
         return [record | more for record, more in zip(records, moved, strict=True)]
 
-    def group_records(self) -> dict[str, Any]:
-        """Return the summary and a record per domain for each group of rows."""
-        return {
-            name: {"summary": report.summary(self.target_recall).to_dict(), "domains": report.records()}
-            for name, report in self.groups[self.thresholds].items()
-        }
-
     def under(self, target_recall: TargetRecall) -> Evaluation:
         """Return the evaluation of the domains that count with another target."""
         report = self.report.under(target_recall)
@@ -244,26 +255,22 @@ class Evaluation(NamedTuple):
         return self._replace(by_kind={"fixed": replace(self.report, thresholds="fixed")}, thresholds="fixed")
 
 
-def evaluated(options: LabelledTableOptions, by: str | None = None) -> Evaluation:
-    """Load a model and report its sets on a table by domain; reject a page that cannot be written first."""
+def evaluated(options: EvaluationOptions, by: str | None = None) -> Evaluation:
+    """Load a model and report its sets on a table by domain."""
     from domaincover.cli.inputs import ModelColumns, check_roles
-    from domaincover.data.tables import open_table
 
-    check_page(options.html)
-    data = open_table(options.table)
+    data = options.open_table()
     options.parts.check(data)
-    check_not_table(options.html, "--html", options.table)
 
-    from domaincover.cli.adaptable import can_adapt, inner_model
     from domaincover.cli.apply import CountSets, reports_of
-    from domaincover.cli.input_checks import note_on_input
-    from domaincover.cli.part_scores import SavedModel, adapted_table, parts_of
+    from domaincover.cli.check import note_on_input
+    from domaincover.cli.part_scores import SavedModel, adapted_table, can_adapt, inner_model, parts_of
     from domaincover.predictors.label_scores import last_step
 
     saved = SavedModel.at(options.model)
     fitted, extra = saved.load(), saved.extra()
     settings = {"model": options.model.resolve().name, "sha256": saved.digest, **extra.get("settings", {})}
-    label, domain = roles_of(options, settings)
+    label, domain = options.roles(settings)
     if options.thresholds == "adapted":
         inner_model(fitted)
     ModelColumns.of(fitted, data)
@@ -276,27 +283,22 @@ def evaluated(options: LabelledTableOptions, by: str | None = None) -> Evaluatio
     with warnings_as_notes(), options.parts.scratch_folder() if adapts else nullcontext() as scratch:
         if scratch is not None:
             found = adapted_table(runs, saved, domain, parts, scratch)
-        reports, groups = reports_of(runs, CountSets(saved, label, domain, scratch, by), parts, options.min_cell_size)
+        reports = reports_of(runs, CountSets(saved, label, domain, scratch, by), parts, options.min_cell_size)
     own: ThresholdKind | None = getattr(inner, "threshold_kind", None)  # of a model with a promise
     kinds: list[ThresholdKind | None] = ["adapted", "fixed"] if adapts else [own]
+    asked = (options.thresholds if adapts else own) or kinds[0] or "fixed"
+    by_kind = {kind or "fixed": both for kind, both in zip(kinds, reports, strict=True)}
+    first = reports[0][0]
     return Evaluation(
-        {kind or "fixed": replace(report, thresholds=kind) for kind, report in zip(kinds, reports, strict=True)},
-        (options.thresholds if adapts else own) or kinds[0] or "fixed",
+        {kind: replace(report, thresholds=kind if own or adapts else None) for kind, (report, _) in by_kind.items()},
+        asked,
         inner,
-        {**settings, "table": options.table.name, "min_cell_size": reports[0].min_cell_size},
+        {**settings, "table": options.table.name, "min_cell_size": first.min_cell_size},
         extra,
         settings.get("target_recall", getattr(inner, "target_recall", 0.9)),
-        None if found is None else found.adaptation(reports[0].domain_names),
-        {kind or "fixed": one for kind, one in zip(kinds, groups, strict=True)},
+        None if found is None else found.adaptation(first.domain_names),
+        by_kind[asked][1],
     ).with_true_kind()
-
-
-def roles_of(options: LabelledTableOptions | RecordOptions, settings: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the columns of labels and domains: those given, or those that `fit` had."""
-    label, domain = options.label or settings.get("label"), options.domain or settings.get("domain")
-    if label is None or domain is None:
-        raise InputError("the model does not record its label and domain columns; give --label and --domain.")
-    return label, domain
 
 
 def certificate_if_unseen(report: DomainReport, target_recall: TargetRecall, model: SetPredictor) -> Certificate | None:

@@ -269,26 +269,14 @@ class PromisedPredictor(CalibratedPredictor):
         Half of a domain's rows, 500 at most, are those that labels are chosen from, and the others count; the figures
         are means over some draws. NaN for a domain with too few rows. The domains should be unseen.
         """
-        scored = self.scored(X)
-        coded, codes = coded_domains(domains, len(scored.scores)), label_codes(y, self.classes_)
-        return self.label_gain_of_scored(scored, self.encoded_features(X), codes, coded, n_labels, random_state)
-
-    def label_gain_of_scored(
-        self,
-        scored: Scored,
-        encoded: NDArray[Any],
-        labels: NDArray[np.int64],
-        domains: Any,
-        n_labels: Sequence[int],
-        random_state: int = 0,
-    ) -> pd.DataFrame:
-        """Return what `label_gain_in` does, for rows that were scored in blocks, with codes of their labels."""
         import pandas as pd
 
         self._checked_adaptive(required=True)
         self._check_calibrated_for_labels()
+        scored, encoded = self.scored(X), self.encoded_features(X)
+        labels, coded = label_codes(y, self.classes_), coded_domains(domains, len(scored.scores))
         readable = np.isfinite(scored.probabilities).all(axis=1)
-        rows = ScoredRows(*scored, labels, domains.codes).of(readable)
+        rows = ScoredRows(*scored, labels, coded.codes).of(readable)
         criterion = self.own_criterion
         counts = np.ones(len(criterion.group_targets), dtype=bool)
         promise = Promise(criterion, self.domain_confidence, self.min_cell_size, counts, pools=False)
@@ -300,7 +288,7 @@ class PromisedPredictor(CalibratedPredictor):
         rng = np.random.default_rng(random_state)
         found = gain_in_domains(promise, TaughtRows(rows, features), asked, self.label_rows, rng)
         by_number = {
-            number: pd.DataFrame({"set_size": sizes, "at_target": held}, pd.Index(domains.names, tupleize_cols=False))
+            number: pd.DataFrame({"set_size": sizes, "at_target": held}, pd.Index(coded.names, tupleize_cols=False))
             for number, (sizes, held) in found.items()
         }
         return pd.concat(by_number, names=["labels", "domain"])
