@@ -111,7 +111,7 @@ def input_kinds(encoding: TableEncoding) -> dict[Any, Kind]:
     """
     if not encoding.kinds_:
         raise InputError("the model was fitted on an array without column names; ONNX needs a name for every column.")
-    kinds = {name: kind for name, kind in encoding.kinds_.items() if kind != "ignored"}
+    kinds: dict[Any, Kind] = {name: kind for name, kind in encoding.kinds_.items() if kind != "ignored"}
     names = [str(name) for name in kinds]
     for name in names:
         if name in OUTPUTS or not name or name.startswith("/") or names.count(name) > 1:
