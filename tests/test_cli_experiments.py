@@ -63,7 +63,7 @@ def test_everything_is_run_and_nothing_fails(quick):
     assert found["code"] == 0, found["stderr"]
     assert "Failed" not in found["stderr"]
     # five methods at three targets, promised, single-label, full-set, the best iterate of both penalties
-    n_runs = len(DATASETS) * (5 * 3 + 4 + 6 + 1 + 2)
+    n_runs = len(DATASETS) * (5 * 3 + 4 + 4 + 1 + 2)
     assert f"{n_runs} runs: 0 finished, {n_runs} to do" in found["stderr"]
     assert f"{n_runs} runs finished in " in found["stderr"]
     assert len(finished(out)) == n_runs

@@ -133,7 +133,8 @@ class SourceDataset(TableDataset):
         network: Any = self.source_network
         own = getattr(network, "module", None) or getattr(network, "backbone", None)
         is_random = self.trains_whole_networks and own is None and not (network.is_pretrained or network.is_small)
-        return f"{super().in_words} {network.in_words(self.device)}{RANDOM_START if is_random else ''}"
+        trained = network.in_words(self.device)
+        return f"{super().in_words} {trained[0].upper()}{trained[1:]}{RANDOM_START if is_random else ''}"
 
     def identity(self) -> dict[str, Any]:
         """Return sizes, what names the data, the part of the network that is learned, and its settings."""
