@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from domaincover.calibration.confidence import domains_needed
 from domaincover.checks.column_check import GIVEN_AWAY, MOST_CATEGORIES, ColumnCheck
+from domaincover.checks.domain_drift import Drift
 from domaincover.data.identity import in_words, look_alikes
 from domaincover.promises.plans import Reach, domains_with_enough
 from domaincover.terminal.text import counted, listed
@@ -64,9 +65,15 @@ class Route(NamedTuple):
 
 
 def findings_of(
-    cells: Cells, columns: Sequence[ColumnCheck], alike: Sequence[tuple[str, str, float]] = ()
+    cells: Cells,
+    columns: Sequence[ColumnCheck],
+    alike: Sequence[tuple[str, str, float]] = (),
+    drift: Drift | None = None,
 ) -> tuple[Finding, ...]:
-    """Return all findings, the most harmful first; `alike` are pairs of domains that share rows, with their share."""
+    """Return all findings, the most harmful first.
+
+    `alike` are pairs of domains that share rows, with their share, and `drift` is along the order of the domains.
+    """
     sound = [column for column in columns if column.fault is None]
     leaks = {column.name: _label_leak(column, cells) or _domain_leak(column, cells) for column in sound}
     told = sorted((column for column in sound if leaks[column.name]), key=lambda column: -(column.tells_label or 0))
@@ -74,6 +81,7 @@ def findings_of(
         *_stops(cells, columns),
         *_look_alikes(cells),
         *_same_rows(cells, alike),
+        *_drift(cells, drift),
         *(finding for column in told if (finding := leaks[column.name])),
         *(finding for column in sound for finding in _of_column(column, cells, leaks[column.name])),
         *_small_cells(cells),
@@ -111,6 +119,15 @@ def _same_rows(cells: Cells, alike: Sequence[tuple[str, str, float]]) -> Iterato
         pairs = listed([f"{one} and {other} ({_percent(share)})" for one, other, share in alike], MOST_NAMES)
         what = f"Some domains of {cells.domain} share most of their rows: {pairs}."
         yield Finding("misleads", what, "If they are one, give them one name; rows that occur twice are no new domain.")
+
+
+def _drift(cells: Cells, drift: Drift | None) -> Iterator[Finding]:
+    if drift is not None:
+        rises = "rises" if drift.correlation > 0 else "falls"
+        found = f"rank correlation {drift.correlation:.2f}, p {drift.p_value:.2g}"
+        what = f"Domains drift along {cells.domain}: {drift.what} {rises} ({found})."
+        advice = f"If new domains come later, a promise from domains drawn at random fails: fit --order {cells.domain}."
+        yield Finding("misleads", what, advice)
 
 
 def _of_column(column: ColumnCheck, cells: Cells, leak: Finding | None) -> Iterator[Finding]:

@@ -14,9 +14,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from domaincover.checks.column_check import ColumnCheck, Subject, check_column
+from domaincover.checks.domain_drift import Drift, drift_of, in_order
 from domaincover.checks.findings import Cells, Finding, Route, findings_of, routes_of
 from domaincover.checks.seen_rows import domains_alike, row_hashes
-from domaincover.data.dataset import check_min_cell_size, code_names, count_cells, one_dimensional, texts
+from domaincover.data.dataset import Coded, check_min_cell_size, code_names, count_cells, one_dimensional, texts
 from domaincover.data.spellings import plain_table
 from domaincover.errors import InputError
 from domaincover.options import MIN_CELL_SIZE
@@ -143,10 +144,36 @@ def check_table(
         cells=cells,
         n_rows=len(table),
         columns=columns,
-        findings=findings_of(cells, columns, _domains_alike(features, columns, cells, of_domains.codes)),
+        findings=findings_of(
+            cells,
+            columns,
+            _domains_alike(features, columns, cells, of_domains.codes),
+            _drift(features, columns, cells, of_domains, random_state),
+        ),
         routes=routes_of(cells),
         n_rows_compared=len(subject.sample),
     )
+
+
+def _drift(
+    features: pd.DataFrame, columns: Sequence[ColumnCheck], cells: Cells, domains: Coded, random_state: int
+) -> Drift | None:
+    """Return what drifts along the names of the domains, where they are numbers or dates."""
+    order = in_order(pd.Series(cells.domain_names))
+    if order is None:
+        return None
+    sizes = cells.counts.sum(axis=1)
+    numbers = {
+        f"the share of {cells.label} {name!r}": cells.counts[:, k] / sizes for k, name in enumerate(cells.label_names)
+    }
+    of_numbers = [
+        name
+        for name, check in zip(features, columns, strict=True)
+        if check.kind == "number" and check.spelling is None and not check.is_constant_in_domains
+    ]
+    means = features[of_numbers].groupby(domains.codes).mean()
+    numbers |= {f"the mean of {name}": means[name].to_numpy(float) for name in of_numbers}
+    return drift_of(numbers, order, random_state)
 
 
 def _domains_alike(
