@@ -337,13 +337,13 @@ class DomainReport:
 
     def __str__(self) -> str:
         """Return a table of the domains, worst first, and what it says in sentences."""
-        from domaincover.report.shown import report_text
+        from domaincover.report.domain_table import report_text
 
         return report_text(self)
 
     def _repr_html_(self) -> str:
         """Return the headline and the table for a notebook, worst domain first; names are escaped."""
-        from domaincover.report.shown import report_html
+        from domaincover.report.domain_table import report_html
 
         return report_html(self)
 

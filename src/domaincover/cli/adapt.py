@@ -175,7 +175,7 @@ def _in_words(model: PromisedPredictor, adapted: PromisedPredictor) -> list[str]
     import numpy as np
 
     from domaincover.data.dataset import texts
-    from domaincover.report.domain_adaptation import DomainAdaptation
+    from domaincover.predictors.adapted_domains import AdaptedDomains
 
     used, level = adapted.adapted_, model.unfamiliar_level
     p_value = used["p_value"]
@@ -193,7 +193,7 @@ def _in_words(model: PromisedPredictor, adapted: PromisedPredictor) -> list[str]
         fewest = model.later_adaptation_["n_rows"][1:2].tolist()
         why = f"it takes {fewest[0]} rows or more" if fewest and used["rows"] < fewest[0] else "they say too little"
         return [f"Thresholds are the fixed ones: {rows} did not move them ({why}).", familiar]
-    shift = DomainAdaptation(adapted.thresholds_[None], model.thresholds_, np.array([p_value]), level)
+    shift = AdaptedDomains(adapted.thresholds_[None], np.array([p_value]), model.thresholds_, level)
     by_label = ", ".join(
         f"{name} {'in every set' if value != value else f'{value:+.2f}'}"
         for name, value in zip(texts(model.classes_.tolist()), shift.shift[0].tolist(), strict=True)

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from domaincover.data.identity import canonical, look_alike_line
 from domaincover.errors import InputError
+from domaincover.predictors.adapted_domains import AdaptedDomains, unusual_domains
 from domaincover.predictors.label_scores import last_step
-from domaincover.predictors.promised_predictor import PromisedPredictor, moved_domains
-from domaincover.report.domain_adaptation import DomainAdaptation, unusual_domains
+from domaincover.predictors.promised_predictor import PromisedPredictor
 from domaincover.terminal.text import listed
 
 
@@ -28,17 +28,17 @@ class AdaptedNames(NamedTuple):
     p_values: NDArray[np.float64]
     rows_digest: str
 
-    def adaptation(self, domain_names: Sequence[Hashable]) -> DomainAdaptation:
+    def adaptation(self, domain_names: Sequence[Hashable]) -> AdaptedDomains:
         """Return by how much the thresholds of some of these domains moved, and their p-values."""
         place = {name: row for row, name in enumerate(self.names)}
         rows = [place[name] for name in domain_names]
         level = self.inner.unfamiliar_level
-        return DomainAdaptation(self.thresholds[rows], self.inner.thresholds_, self.p_values[rows], level)
+        return AdaptedDomains(self.thresholds[rows], self.p_values[rows], self.inner.thresholds_, level)
 
     @property
     def n_moved(self) -> int:
         """The number of domains with thresholds of their own."""
-        return int(moved_domains(self.thresholds, self.inner.thresholds_).sum())
+        return int(self.adaptation(self.names).moved.sum())
 
     def warning(self) -> str | None:
         """Return a line about unusual domains and those whose names look alike, if there are any."""

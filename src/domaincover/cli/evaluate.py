@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from domaincover.cli.record import RecordOptions
     from domaincover.criteria import TargetRecall
     from domaincover.evaluation import DomainReport
+    from domaincover.predictors.adapted_domains import AdaptedDomains
     from domaincover.predictors.set_predictor import SetPredictor
     from domaincover.promises.certificates import Certificate
     from domaincover.promises.verdict import Verdict
-    from domaincover.report.domain_adaptation import DomainAdaptation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +147,7 @@ class Evaluation(NamedTuple):
     settings: Mapping[str, Any]
     extra: Mapping[str, Any]
     target_recall: TargetRecall
-    adaptation: DomainAdaptation | None = None
+    adaptation: AdaptedDomains | None = None
     groups: Mapping[ThresholdKind, Mapping[str, DomainReport]] = {}
 
     @property
@@ -168,7 +168,7 @@ class Evaluation(NamedTuple):
     def warnings(self) -> list[str]:
         """A line about unusual domains, or about domains that an adapted model is not meant for, if there are any."""
         from domaincover.cli.adaptable import meant_for_another_domain
-        from domaincover.report.domain_adaptation import unusual_domains
+        from domaincover.predictors.adapted_domains import unusual_domains
 
         names, moves = self.report.domain_names, self.adaptation
         if moves is None:

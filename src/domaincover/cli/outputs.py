@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from domaincover.criteria import TargetRecall
     from domaincover.data.tables.arrow_tables import PartsTable
     from domaincover.evaluation import DomainReport
+    from domaincover.predictors.adapted_domains import AdaptedDomains
     from domaincover.predictors.set_predictor import SetPredictor
     from domaincover.promises.certificates import Certificate
-    from domaincover.report.domain_adaptation import DomainAdaptation
 
 
 LIBRARIES = ("domaincover", "numpy", "scikit-learn", "torch")
@@ -110,7 +110,7 @@ class Shown(NamedTuple):
     kind: str = ""  # of the domains, such as "unseen"
     certificate: Certificate | None = None
     certificate_notes: Sequence[str] = ()
-    adaptation: DomainAdaptation | None = None
+    adaptation: AdaptedDomains | None = None
     label_gain: pd.DataFrame | None = None
     verdict: Sequence[str] = ()
     by: str | None = None  # a column with groups of rows

@@ -32,9 +32,9 @@ from domaincover.data.tables.faults import reading
 from domaincover.errors import InputError
 from domaincover.files import write_whole
 from domaincover.prediction_sets import Sets
+from domaincover.predictors.adapted_domains import AdaptedDomains
 from domaincover.predictors.calibrated_predictors import Scored
 from domaincover.predictors.label_scores import last_step
-from domaincover.predictors.promised_predictor import AdaptedDomains
 from domaincover.predictors.set_predictor import unwrapped
 from domaincover.saving.models import load_extra, load_to_predict, model_checksum
 from domaincover.saving.sealed import json_bytes
@@ -154,7 +154,7 @@ def adapted_table(
     _, starts = np.unique((np.cumsum(n_rows) - n_rows) * len(inner.classes_) // NUMBERS_AT_ONCE, return_index=True)
     at_once = list(starmap(range, pairwise([*starts.tolist(), len(names)])))
     for domains, adapted in runs.each("Thresholds of domains", SetThresholds(model, scratch, len(parts)), at_once):
-        thresholds[domains], p_values[domains] = adapted
+        thresholds[domains], p_values[domains] = adapted[:2]
     for part, own in zip(parts, own_codes, strict=True):
         _save(scratch / str(part.number) / "thresholds.npy", thresholds[own])
     return AdaptedNames(inner, names, thresholds, p_values, digest_of([one.digest for one in of_part]))

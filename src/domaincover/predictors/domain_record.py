@@ -65,7 +65,7 @@ def recorded(model: PromisedPredictor, scored: Scored, y: Any, domains: Any) -> 
     n, codes = len(coded.names), coded.codes
     predicted, p_values = np.tile(model.thresholds_, (n, 1)), np.full(n, np.nan)
     if model.can_adapt:
-        predicted, p_values = model.adapted_domains(scored, codes, n)
+        predicted, p_values = model.adapted_domains(scored, codes, n)[:2]
     tallies = tallied(scored.scores >= predicted[codes], labels, codes, n)
     residuals = _residuals(model, scored.scores, labels, codes, predicted)
     is_small = (model.own_criterion.group_counts(tallies.n_by_cell) < model.min_cell_size).all(axis=1)

@@ -6,7 +6,7 @@ import copy
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, get_args
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from domaincover.errors import InputError, check_choice
 from domaincover.evaluation import DomainReport
 from domaincover.options import LabelRows, ThresholdKind
 from domaincover.prediction_sets import MISSING_LABEL, Sets, set_sizes, sets_from_scores
+from domaincover.predictors.adapted_domains import AdaptedDomains
 from domaincover.predictors.calibrated_predictors import CalibratedPredictor, Scored
 from domaincover.predictors.domain_record import Record, recalibrated, record_report, recorded, verdict_on
 from domaincover.predictors.label_scores import MeanOfModels, last_step
@@ -46,18 +47,6 @@ LEARNED_TO_ADAPT = (
 )
 UNFAMILIAR = 0.05  # p-values below are reported as unusual
 MOST_ROWS = np.iinfo(np.int64).max
-
-
-class AdaptedDomains(NamedTuple):
-    """The thresholds (domains × labels) and p-values that domains get from their own unlabelled rows."""
-
-    thresholds: NDArray[np.float64]
-    p_values: NDArray[np.float64]
-
-
-def moved_domains(thresholds: NDArray[np.float64], fixed: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which domains have thresholds of their own: with few rows, or rows that say little, they are the fixed."""
-    return np.asarray((thresholds != fixed).any(axis=1))
 
 
 class PromisedPredictor(CalibratedPredictor):
@@ -101,9 +90,9 @@ class PromisedPredictor(CalibratedPredictor):
     def adapted_sets(self, X: Any, domains: Any) -> tuple[Sets, ThresholdKind]:
         """Return sets by thresholds that each domain's rows set; "fixed" says that these are the fixed ones in all."""
         scored, coded = self._scored_domains(X, domains)
-        thresholds = self.adapted_domains(scored, coded.codes, len(coded.names)).thresholds
-        kind: ThresholdKind = "adapted" if moved_domains(thresholds, self.thresholds_).any() else "fixed"
-        return np.asarray(scored.scores >= thresholds[coded.codes]), kind
+        found = self.adapted_domains(scored, coded.codes, len(coded.names))
+        kind: ThresholdKind = "adapted" if found.moved.any() else "fixed"
+        return np.asarray(scored.scores >= found.thresholds[coded.codes]), kind
 
     @property
     def threshold_kind(self) -> ThresholdKind:
@@ -126,7 +115,8 @@ class PromisedPredictor(CalibratedPredictor):
         table = FamiliarityTable(**self.familiarity_)
         p_values = table.of_evidence(evidence, *scored, domains)
         p_values = np.where(n_rows >= table.n_rows.min(initial=MOST_ROWS), p_values, np.nan)
-        return AdaptedDomains(self._by_label(adaptation.of_evidence(evidence, n_rows)), p_values)
+        thresholds = self._by_label(adaptation.of_evidence(evidence, n_rows))
+        return AdaptedDomains(thresholds, p_values, self.thresholds_, self.unfamiliar_level)
 
     def _by_label(self, thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the thresholds of groups for every label; unconstrained labels have one for all domains."""
@@ -215,7 +205,7 @@ class PromisedPredictor(CalibratedPredictor):
             "set_size_before": sizes[0],
             "set_size": sizes[1],
             "p_value": None if np.isnan(p_value) else p_value,
-            "moved": bool(level or moved_domains(adapted.thresholds_[None], self.thresholds_).any()),
+            "moved": bool(level or (adapted.thresholds_ != self.thresholds_).any()),
         }
         adapted.promise_ = self._promise_in_words(adapted.adapted_)
         return adapted
