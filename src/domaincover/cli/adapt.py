@@ -70,7 +70,7 @@ def adapt(options: AdaptOptions) -> None:
     from domaincover.cli.adaptable import inner_model
     from domaincover.cli.input_checks import note_on_input
     from domaincover.cli.inputs import ModelColumns
-    from domaincover.cli.part_scores import SavedModel, joined, scored_with_features
+    from domaincover.cli.part_scores import SavedModel, scored_rows
     from domaincover.predictors.calibrated_predictors import Scored
     from domaincover.saving.models import load_extra, load_to_predict, save
 
@@ -84,14 +84,14 @@ def adapt(options: AdaptOptions) -> None:
         raise InputError(f"{options.table} and {options.rows} are of different domains: {named}.")
     note_on_input(SavedModel.at(model), data[-1], strict=options.strict)
     with warnings_as_notes(), rejected_rows_as_input_error(model):
-        scored, encoded = zip(*(scored_with_features(fitted, each) for each in data), strict=True)
-        rows, features = joined(fitted, scored), np.concatenate(encoded)
+        scored = [scored_rows(fitted, each, with_features=label is not None) for each in data]
+        rows = Scored.joined(scored, len(inner.classes_))
         if options.rows is not None:
             given = _rows_given_twice(data[0], len(scored[-1].scores))
             kept = np.concatenate([np.full(len(scored[0].scores), True), ~given])
             labels = np.concatenate([labels, np.full(len(given), None)])[kept]
-            rows, features = Scored(*(part[kept] for part in rows)), features[kept]
-        adapted = inner.adapt_to_scored(rows, labels, features)
+            rows = rows.of(kept)
+        adapted = inner.adapt(rows, labels)
     if adapted.adapted_["rows"] == 0:
         raise InputError(f"no row of {options.table} can be read by the model; there is nothing to adapt to.")
     extra = {**extra, "settings": {**settings, "adapted_to": next(iter(names))}}
@@ -105,7 +105,7 @@ def _choose(options: AdaptOptions) -> None:
     """Write the rows to label as a CSV file, with an empty column for the labels if there is none."""
     from domaincover.cli.adaptable import inner_model
     from domaincover.cli.outputs import check_not_table
-    from domaincover.cli.part_scores import scored_with_features
+    from domaincover.cli.part_scores import scored_rows
     from domaincover.data.tables import open_table
     from domaincover.files import write_whole
     from domaincover.saving.models import load_extra, load_to_predict
@@ -120,7 +120,8 @@ def _choose(options: AdaptOptions) -> None:
     inner = inner_model(fitted)
     _only_domain(data, settings.get("domain"))
     with warnings_as_notes(), rejected_rows_as_input_error(options.model):
-        chosen = inner.choose_scored(*scored_with_features(fitted, data), int(options.choose or 0))
+        rows = scored_rows(fitted, data, with_features=True)
+        chosen = inner.choose_rows(rows, int(options.choose or 0))
     label = str(settings.get("label", "label"))
     frame = data.read(data.columns, data.columns).iloc[chosen]
     frame.insert(0, ROW, chosen + 1)

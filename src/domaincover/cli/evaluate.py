@@ -95,18 +95,16 @@ def _label_gain(options: EvaluateOptions) -> pd.DataFrame:
     """Return set size and share at target by number of labels of each domain, over the domains that have the rows."""
     from domaincover.cli.adaptable import inner_model
     from domaincover.cli.inputs import ModelColumns
-    from domaincover.cli.part_scores import SavedModel, scored_with_features
+    from domaincover.cli.part_scores import SavedModel, scored_rows
     from domaincover.data.tables import open_table
-    from domaincover.predictors.names import coded_domains, label_codes
 
     saved, data = SavedModel.at(options.model), open_table(options.table)
     fitted, inner = saved.load(), inner_model(saved.load())
     roles = roles_of(options, saved.extra().get("settings", {}))
     known = ModelColumns.of(fitted, data).read_labels(data, *roles, inner.classes_.tolist())
     with warnings_as_notes():
-        scored, encoded = scored_with_features(fitted, data)
-    labels, domains = label_codes(known.labels, inner.classes_), coded_domains(known.domains, len(known.labels))
-    found = inner.label_gain_of_scored(scored, encoded, labels, domains, _numbers(options.few_labels or ""))
+        scored = scored_rows(fitted, data, with_features=True)
+    found = inner.label_gain_in(scored, known.labels, known.domains, _numbers(options.few_labels or ""))
     by_number = found.dropna().groupby("labels")
     means = {"set_size": by_number["set_size"].median(), "share_at_target": by_number["at_target"].mean()}
     return by_number.size().to_frame("domains").assign(**means)

@@ -110,7 +110,7 @@ class ScorePart:
         if len(column) != len(rows.scores):
             raise InputError(CHANGED)
         codes, names = pd.factorize(domain_names(column, range(1, len(column) + 1)))
-        found = {"domains": codes, **rows._asdict()}
+        found = {"domains": codes, "scores": rows.scores, "probabilities": rows.probabilities}
         for name, values in found.items():
             _save(self.scratch / str(part.number) / f"{name}.npy", values)
         return DomainsOfPart(np.asarray(names, object), np.bincount(codes, minlength=len(names)), digest_of_part(part))
@@ -134,8 +134,9 @@ class SetThresholds:
             of_rows = own[_mapped(self.scratch, number, "domains")]
             chosen = np.flatnonzero((of_rows >= 0) & (of_rows < len(domains)))
             codes.append(of_rows[chosen])
-            rows.append(Scored(*(_mapped(self.scratch, number, name)[chosen] for name in Scored._fields)))
-        adapted: AdaptedDomains = inner.adapted_domains(joined(inner, rows), np.concatenate(codes), len(domains))
+            rows.append(Scored(*(_mapped(self.scratch, number, name)[chosen] for name in ("scores", "probabilities"))))
+        scored = Scored.joined(rows, len(inner.classes_))
+        adapted: AdaptedDomains = inner.adapted_domains(scored, np.concatenate(codes), len(domains))
         return adapted
 
 
@@ -167,25 +168,12 @@ def joined_names(of_part: Sequence[NDArray[Any]]) -> tuple[list[NDArray[np.int64
     return np.split(codes, ends), typed_names(pd.Series(names, dtype=str)).tolist()
 
 
-def scored_rows(model: Any, table: Table) -> Scored:
-    """Score a table in blocks."""
-    blocks = ModelColumns.of(model, table).blocks(table, tables.ROWS_AT_ONCE, ())
-    return joined(model, [inner.scored(X) for inner, X in (unwrapped(model, block) for block, _ in blocks)])
-
-
-def scored_with_features(model: Any, table: Table) -> tuple[Scored, NDArray[Any]]:
-    """Score a table in blocks, and return beside it the features that labels are learned by."""
+def scored_rows(model: Any, table: Table, *, with_features: bool = False) -> Scored:
+    """Score a table in blocks, and return with the scores the features that labels are learned by, if wanted."""
     blocks = ModelColumns.of(model, table).blocks(table, tables.ROWS_AT_ONCE, ())
     own = (unwrapped(model, block) for block, _ in blocks)
-    found = [(inner.scored(X), inner.encoded_features(X)) for inner, X in own]
-    empty = last_step(model).encoded_features(np.empty((0, 0)))
-    return joined(model, [scored for scored, _ in found]), np.concatenate([empty, *(encoded for _, encoded in found)])
-
-
-def joined(model: Any, rows: Sequence[Scored]) -> Scored:
-    """Return the scores of several blocks, or of none, as those of one."""
-    nothing = np.empty((0, len(model.classes_)))
-    return Scored(*map(np.concatenate, zip(*(rows or [Scored(nothing, nothing)]), strict=True)))
+    found = [inner.scored_with_features(X) if with_features else inner.scored(X) for inner, X in own]
+    return Scored.joined(found, len(model.classes_))
 
 
 class ScoresOfPart(NamedTuple):

@@ -21,10 +21,30 @@ LEAVES_OUT = ("cross-fit", "jackknife-minmax")  # calibrations with an estimator
 
 
 class Scored(NamedTuple):
-    """Scores on the scale of the thresholds, and probabilities; +∞ and NaN for rows that could not be read."""
+    """Scores on the scale of the thresholds, and probabilities; +∞ and NaN for rows that could not be read.
+
+    `encoded` are the features that labels of a domain are learned by, where they are needed.
+    """
 
     scores: NDArray[Any]
     probabilities: NDArray[Any]
+    encoded: NDArray[Any] | None = None
+
+    @classmethod
+    def joined(cls, blocks: Sequence[Scored], n_labels: int) -> Scored:
+        """Return the rows of several blocks, or of none, as those of one."""
+        nothing = np.empty((0, n_labels))
+        parts = zip(*(blocks or [cls(nothing, nothing)]), strict=True)
+        return cls(*(None if part[0] is None else np.concatenate(part) for part in parts))
+
+    def of(self, rows: NDArray[Any]) -> Scored:
+        """Return some of the rows."""
+        return Scored(*(None if part is None else part[rows] for part in self))
+
+    @property
+    def is_readable(self) -> NDArray[np.bool_]:
+        """Which rows could be read."""
+        return np.asarray(np.isfinite(self.probabilities).all(axis=1))
 
 
 class CalibratedPredictor(SetPredictor):
@@ -50,8 +70,10 @@ class CalibratedPredictor(SetPredictor):
         return self.scored(X).scores
 
     def scored(self, X: Any) -> Scored:
-        """Return the scores and probabilities of rows, from which thresholds are set and sets are made."""
+        """Return the scores and probabilities of rows, which methods take in their place (in blocks, for instance)."""
         check_fitted(self)
+        if isinstance(X, Scored):
+            return X
         if n_rows_of(X) == 0:  # which scikit-learn's classifiers reject
             nothing = np.empty((0, len(self.classes_)))
             return Scored(nothing, nothing)

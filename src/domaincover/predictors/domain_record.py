@@ -115,7 +115,7 @@ def calibration_residuals(
     present, codes = np.unique(domains, return_inverse=True)
     predicted = np.tile(model.thresholds_, (len(present), 1))
     if model.can_adapt:
-        evidence = self_calibrated_thresholds(*scored, codes, model.own_criterion, len(present))
+        evidence = self_calibrated_thresholds(*scored[:2], codes, model.own_criterion, len(present))
         own = AdaptiveThresholds(**model.adaptation_).of_evidence(evidence, np.bincount(codes))
         predicted = model._by_label(own)
     found = _residuals(model, scored.scores, labels, codes, predicted)

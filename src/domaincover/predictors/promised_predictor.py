@@ -106,14 +106,14 @@ class PromisedPredictor(CalibratedPredictor):
         rows than calibration had batches of has no p-value (NaN).
         """
         self._checked_adaptive(required=True)
-        readable = np.isfinite(scored.probabilities).all(axis=1)
+        readable = scored.is_readable
         if not readable.all():
-            scored, domains = Scored(scored.scores[readable], scored.probabilities[readable]), domains[readable]
-        evidence = self_calibrated_thresholds(*scored, domains, self.own_criterion, n_domains)
+            scored, domains = scored.of(readable), domains[readable]
+        evidence = self_calibrated_thresholds(*scored[:2], domains, self.own_criterion, n_domains)
         adaptation = AdaptiveThresholds(**self.adaptation_)
         n_rows = np.bincount(domains, minlength=n_domains)
         table = FamiliarityTable(**self.familiarity_)
-        p_values = table.of_evidence(evidence, *scored, domains)
+        p_values = table.of_evidence(evidence, *scored[:2], domains)
         p_values = np.where(n_rows >= table.n_rows.min(initial=MOST_ROWS), p_values, np.nan)
         thresholds = self._by_label(adaptation.of_evidence(evidence, n_rows))
         return AdaptedDomains(thresholds, p_values, self.thresholds_, self.unfamiliar_level)
@@ -167,14 +167,9 @@ class PromisedPredictor(CalibratedPredictor):
             Predicts row by row with the domain's thresholds; it can be saved.
         """
         self._checked_adaptive(required=True)
-        return self.adapt_to_scored(self.scored(X), y, None if y is None else self.encoded_features(X))
-
-    def adapt_to_scored(self, scored: Scored, y: Any = None, encoded: NDArray[Any] | None = None) -> Self:
-        """Return what `adapt` does, for rows that were scored in blocks; with labels, `encoded` are their features."""
-        self._checked_adaptive(required=True)
-        labels = known_label_codes(y, self.classes_, len(scored.scores))
-        readable = np.isfinite(scored.probabilities).all(axis=1)
-        rows, labels = Scored(scored.scores[readable], scored.probabilities[readable]), labels[readable]
+        rows = self.scored(X) if y is None else self.scored_with_features(X)
+        labels = known_label_codes(y, self.classes_, len(rows.scores))[rows.is_readable]
+        rows = rows.of(rows.is_readable)
         n_labels = int(np.count_nonzero(labels != MISSING_LABEL))
         level = max((level for level in self._label_levels if level <= n_labels), default=0)
         if n_labels and not level:
@@ -185,18 +180,14 @@ class PromisedPredictor(CalibratedPredictor):
             vars(adapted).pop(name, None)
         adapted.thresholds_ = self._of_later_rows(self.later_adaptation_, rows, len(labels))
         is_other, sizes = labels == MISSING_LABEL, list[float | None]()
-        others = Scored(*(part[is_other] for part in rows))
-        sizes.append(_mean_size(others, adapted.thresholds_))
-        if level and encoded is not None:
-            features, kept = FeatureScale(**self.feature_scale_), self.few_labels_[level]
-            own = with_scores(encoded[readable], rows.probabilities)
-            adapted.correction_ = self._learned(level, features, own, rows.probabilities, labels)
-            corrected = adapted._corrected(rows.probabilities, encoded[readable])
-            rows = Scored(log_odds(corrected), corrected)
+        sizes.append(_mean_size(rows.of(is_other), adapted.thresholds_))
+        if level and rows.encoded is not None:
+            adapted.correction_ = self._learned(level, rows, labels)
+            corrected = adapted._corrected(rows.probabilities, rows.encoded)
+            rows, kept = Scored(log_odds(corrected), corrected), self.few_labels_[level]
             n_evidence = int(Level.of(kept).n_evidence(np.array(len(labels)), n_labels))
             adapted.thresholds_ = self._of_later_rows(kept["thresholds"], rows, n_evidence)
-            others = Scored(*(part[is_other] for part in rows))
-        sizes.append(_mean_size(others, adapted.thresholds_))
+        sizes.append(_mean_size(rows.of(is_other), adapted.thresholds_))
         adapted.adapted_ = {
             "rows": len(labels),
             "labels": n_labels,
@@ -217,24 +208,18 @@ class PromisedPredictor(CalibratedPredictor):
         calibration, so that `adapt` keeps the promise. Fewer where X has fewer rows.
         """
         self._checked_adaptive(required=True)
-        return self.choose_scored(self.scored(X), self.encoded_features(X), n_rows, random_state)
-
-    def choose_scored(
-        self, scored: Scored, encoded: NDArray[Any], n_rows: int, random_state: int = 0
-    ) -> NDArray[np.int64]:
-        """Return what `choose_rows` does, for rows that were scored in blocks."""
-        self._checked_adaptive(required=True)
+        scored = self.scored_with_features(X)
         self._check_calibrated_for_labels()
         if not self._label_levels:
             warnings.warn(f"labels will change nothing: {self._no_labels_in_words}.", stacklevel=3)
         if n_rows < 1:
             raise InputError(f"the number of rows to label must be 1 or more, got {n_rows}.")
         rng = np.random.default_rng(random_state)
-        readable = np.flatnonzero(np.isfinite(scored.probabilities).all(axis=1))
-        pool = rng.permutation(readable)[: max(self.label_pool_, n_rows)]
-        features = with_scores(encoded[pool], scored.probabilities[pool])
-        features = FeatureScale(**self.feature_scale_).standardised(features)[None]
-        inputs = features, scored.probabilities[pool][None], np.ones((1, len(pool)), dtype=bool)
+        pool = rng.permutation(np.flatnonzero(scored.is_readable))[: max(self.label_pool_, n_rows)]
+        if not len(pool):
+            return pool
+        rows = scored.of(pool)
+        inputs = self._features(rows)[None], rows.probabilities[None], np.ones((1, len(pool)), dtype=bool)
         return pool[rows_to_label(*inputs, min(n_rows, len(pool)), self.label_rows, rng)[0]]
 
     @property
@@ -258,26 +243,13 @@ class PromisedPredictor(CalibratedPredictor):
         Half of a domain's rows, 500 at most, are those that labels are chosen from, and the others count; the figures
         are means over some draws. NaN for a domain with too few rows. The domains should be unseen.
         """
-        scored = self.scored(X)
-        coded, codes = coded_domains(domains, len(scored.scores)), label_codes(y, self.classes_)
-        return self.label_gain_of_scored(scored, self.encoded_features(X), codes, coded, n_labels, random_state)
-
-    def label_gain_of_scored(
-        self,
-        scored: Scored,
-        encoded: NDArray[Any],
-        labels: NDArray[np.int64],
-        domains: Any,
-        n_labels: Sequence[int],
-        random_state: int = 0,
-    ) -> pd.DataFrame:
-        """Return what `label_gain_in` does, for rows that were scored in blocks, with codes of their labels."""
         import pandas as pd
 
         self._checked_adaptive(required=True)
         self._check_calibrated_for_labels()
-        readable = np.isfinite(scored.probabilities).all(axis=1)
-        rows = ScoredRows(*scored, labels, domains.codes).of(readable)
+        scored = self.scored_with_features(X)
+        coded, labels = coded_domains(domains, len(scored.scores)), label_codes(y, self.classes_)
+        rows = ScoredRows(*scored[:2], labels, coded.codes).of(scored.is_readable)
         criterion = self.own_criterion
         counts = np.ones(len(criterion.group_targets), dtype=bool)
         promise = Promise(criterion, self.domain_confidence, self.min_cell_size, counts, pools=False)
@@ -285,14 +257,22 @@ class PromisedPredictor(CalibratedPredictor):
         levels |= {number: Level.of(kept) for number, kept in self.few_labels_.items()}
         known = {number: max(level for level in levels if level <= number) for number in (0, *n_labels)}
         asked = {number: levels[level] for number, level in known.items()}
-        features = FeatureScale(**self.feature_scale_).standardised(with_scores(encoded[readable], rows.probabilities))
+        features = self._features(scored.of(scored.is_readable))
         rng = np.random.default_rng(random_state)
         found = gain_in_domains(promise, TaughtRows(rows, features), asked, self.label_rows, rng)
         by_number = {
-            number: pd.DataFrame({"set_size": sizes, "at_target": held}, pd.Index(domains.names, tupleize_cols=False))
+            number: pd.DataFrame({"set_size": sizes, "at_target": held}, pd.Index(coded.names, tupleize_cols=False))
             for number, (sizes, held) in found.items()
         }
         return pd.concat(by_number, names=["labels", "domain"])
+
+    def scored_with_features(self, X: Any) -> Scored:
+        """Return what `scored` does, with the features of rows that labels are learned by."""
+        return X if isinstance(X, Scored) else self.scored(X)._replace(encoded=self.encoded_features(X))
+
+    def _features(self, rows: Scored) -> NDArray[np.float64]:
+        """Return the standardised features of rows, their scores beside them."""
+        return FeatureScale(**self.feature_scale_).standardised(with_scores(rows.encoded, rows.probabilities))
 
     def encoded_features(self, X: Any) -> NDArray[Any]:
         """Return the features of rows that labels are learned by: a table's encoded columns, or a network's last."""
@@ -309,14 +289,13 @@ class PromisedPredictor(CalibratedPredictor):
         """The numbers of labels that are calibrated."""
         return tuple(getattr(self, "few_labels_", ()))
 
-    def _learned(
-        self, level: int, scale: FeatureScale, features: NDArray[Any], probabilities: NDArray[Any], labels: NDArray[Any]
-    ) -> dict[str, Any]:
+    def _learned(self, level: int, rows: Scored, labels: NDArray[Any]) -> dict[str, Any]:
         """Return the correction that the labelled rows of a domain teach, of features that are cut."""
         known = labels != MISSING_LABEL
-        stack = scale.standardised(features[known])[None], probabilities[known][None], labels[known][None]
+        taught, projection = rows.of(known), FeatureScale(**self.feature_scale_).projection
+        stack = self._features(taught)[None], taught.probabilities[None], labels[known][None]
         weights, bias = (part[0] for part in learn_correction(*stack, self.few_labels_[level]["prior_scale"]))
-        return {"weights": weights if scale.projection is None else scale.projection @ weights, "bias": bias}
+        return {"weights": weights if projection is None else projection @ weights, "bias": bias}
 
     @property
     def mean_(self) -> MeanOfModels:
@@ -332,7 +311,7 @@ class PromisedPredictor(CalibratedPredictor):
     def _of_later_rows(self, adaptation: dict[str, Any], rows: Scored, n_evidence: int) -> NDArray[np.float64]:
         """Return the thresholds of later rows that rows of one domain set, by label; they count as so many rows."""
         domains = np.zeros(len(rows.scores), np.int64)
-        evidence = self_calibrated_thresholds(*rows, domains, self.own_criterion, 1)
+        evidence = self_calibrated_thresholds(*rows[:2], domains, self.own_criterion, 1)
         return self._by_label(AdaptiveThresholds(**adaptation).of_evidence(evidence, np.array([n_evidence]))[0])
 
     def _too_few_labels(self, n_labels: int) -> str:
@@ -388,11 +367,7 @@ class PromisedPredictor(CalibratedPredictor):
         All rows of a domain come in one call; a domain that is in the record already, or that training has seen, is
         rejected. The record keeps counts and residuals, no rows, and is saved with the model.
         """
-        return self.record_scored(self.scored(X), y, domains)
-
-    def record_scored(self, scored: Scored, y: Any, domains: Any) -> Self:
-        """Do what `record` does, for rows that were scored in blocks."""
-        self.record_ = recorded(self, scored, y, domains)
+        self.record_ = recorded(self, self.scored(X), y, domains)
         return self
 
     def record_report(self) -> DomainReport:
