@@ -20,7 +20,7 @@ from domaincover.calibration.cell_thresholds import Thresholds, cell_thresholds,
 from domaincover.calibration.confidence import check_feasible, highest_confidence
 from domaincover.calibration.rules import pooled_row_thresholds
 from domaincover.calibration.self_calibration import RowsOfDomains, self_calibrated_thresholds
-from domaincover.criteria import NO_GROUP, Criterion, names_of_groups
+from domaincover.criteria import NO_GROUP, Criterion
 from domaincover.errors import check_choice
 from domaincover.options import OnRareLabel, RecallOn
 
@@ -100,7 +100,7 @@ class Entry(NamedTuple):
 class Promise(NamedTuple):
     """What is promised, and how a batch is counted."""
 
-    target_recall: float | Criterion
+    criterion: Criterion
     domain_confidence: float
     min_cell_size: int
     promised: NDArray[np.bool_]  # labels, or groups of the criterion
@@ -117,20 +117,20 @@ class Promise(NamedTuple):
         on_infeasible: OnRareLabel = "raise",
     ) -> Promise:
         """Return what calibration rows allow; `on_infeasible` says what happens to a label in too few domains."""
-        n_by_cell = own_scores(*rows.labelled_scores, target_recall, min_cell_size).n_by_cell
-        names = names_of_groups(label_names, target_recall)
-        rare = check_feasible(n_by_cell, domain_confidence, "domain confidence", names, on_infeasible, can_pool=True)
-        return cls(target_recall, float(domain_confidence), min_cell_size, ~rare, on_infeasible == "pool")
+        own = own_scores(*rows.labelled_scores, target_recall, min_cell_size)
+        names, what = own.names(label_names), "domain confidence"
+        rare = check_feasible(own.n_by_cell, domain_confidence, what, names, on_infeasible, can_pool=True)
+        return cls(own.criterion, float(domain_confidence), min_cell_size, ~rare, on_infeasible == "pool")
 
     def asked(self, rows: ScoredRows, n_domains: int) -> Thresholds:
         """Return the cell thresholds of all domains, +∞ for cells that do not count."""
-        by_cell = cell_thresholds(*rows.labelled_scores, self.target_recall, self.min_cell_size)
+        by_cell = cell_thresholds(*rows.labelled_scores, self.criterion, self.min_cell_size)
         missing = np.full((n_domains - len(by_cell), by_cell.shape[1]), np.inf)
         return np.concatenate([by_cell, missing]) if len(missing) else by_cell
 
     def evidence(self, rows: ScoredRows, n_domains: int) -> Thresholds:
         """Return the self-calibrated thresholds of all domains."""
-        return self_calibrated_thresholds(rows.scores, rows.probabilities, rows.domains, self.target_recall, n_domains)
+        return self_calibrated_thresholds(rows.scores, rows.probabilities, rows.domains, self.criterion, n_domains)
 
     def n_counting_domains(self, rows: ScoredRows) -> int:
         """Return in how many domains a promised label counts."""
@@ -149,23 +149,21 @@ class Promise(NamedTuple):
         for draw, base in zip(draws, bases, strict=True):
             own, groups, domains = self._own_rows(draw.counted)
             beyond = own - base[domains, groups]
-            pooled.append(pooled_row_thresholds(beyond, groups, len(self.promised), self.target_recall))
+            pooled.append(pooled_row_thresholds(beyond, groups, len(self.promised), self.criterion.group_targets))
         return np.where(self.promised, -np.inf, np.min(pooled, axis=0))
 
     def _own_rows(self, rows: ScoredRows) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
         """Return the own-label score, group and domain of each row whose label is constrained."""
         own = rows.scores[np.arange(len(rows.labels)), rows.labels]
-        if not isinstance(self.target_recall, Criterion):
-            return own, rows.labels, rows.domains
-        groups = self.target_recall.group_of_label[rows.labels]
+        groups = self.criterion.group_of_label[rows.labels]
         counts = groups != NO_GROUP
         return own[counts], groups[counts], rows.domains[counts]
 
     def sizes(self, draw: Draw, thresholds: Thresholds) -> NDArray[np.float64]:
         """Return the mean number of promised labels in the sets of every domain, NaN without rows."""
         scores, domains = draw.counted.scores, draw.counted.domains
-        if isinstance(self.target_recall, Criterion) and not self.target_recall.constrained.all():
-            scores = scores[:, self.target_recall.constrained]
+        if not self.criterion.constrained.all():
+            scores = scores[:, self.criterion.constrained]
         in_set = np.count_nonzero(~(scores < thresholds[domains]) & self.promised, axis=1)
         n_rows = np.bincount(domains, minlength=len(thresholds))
         with np.errstate(invalid="ignore"):
