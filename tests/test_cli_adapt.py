@@ -8,7 +8,7 @@ import pytest
 
 from domaincover import PromisedSetClassifier, load
 from domaincover.data import tables
-from domaincover.evaluation import sizes_in_words
+from domaincover.report.domain_reports import sizes_in_words
 from domaincover.saving.models import load_extra
 from tests.wards import EXTRA, FEATURES, LABELS, ROLES, arrivals, patients, written
 

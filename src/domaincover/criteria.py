@@ -146,11 +146,15 @@ def _positions(label_names: Sequence[Hashable]) -> dict[Any, int]:
     return by_text | {label: k for k, label in enumerate(label_names)}
 
 
+def every_label(n_labels: int, target_recall: float = 1.0) -> Criterion:
+    """Return the criterion that every label counts by itself, all with the same target."""
+    return Criterion("min-recall", np.full(n_labels, target_recall), target_recall)
+
+
 def as_criterion(target_recall: float | Criterion, n_labels: int) -> Criterion:
     """Return a criterion for so many labels as it is, and one target as that of every label."""
     if not isinstance(target_recall, Criterion):
-        target = check_target_recall(target_recall)
-        return Criterion("min-recall", np.full(n_labels, target), target)
+        return every_label(n_labels, check_target_recall(target_recall))
     if len(target_recall.targets) != n_labels:
         raise InputError(f"the criterion has {len(target_recall.targets)} labels, but scores have {n_labels}.")
     return target_recall

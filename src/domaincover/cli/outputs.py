@@ -118,8 +118,8 @@ class Shown(NamedTuple):
 
     def print(self, *certified: str) -> None:
         """Print the verdict, the domains worst first, methods and groups, and a summary in sentences."""
-        from domaincover.evaluation import sizes_in_words
         from domaincover.report.domain_headline import summary_lines
+        from domaincover.report.domain_reports import sizes_in_words
         from domaincover.report.domain_table import domain_table, group_table, summary_table
 
         for line in self.verdict:

@@ -84,8 +84,8 @@ def predict(options: PredictOptions) -> None:
     from domaincover.cli.apply import WriteSets
     from domaincover.cli.input_checks import note_on_input
     from domaincover.cli.part_scores import NumberedPart, SavedModel, parts_of
-    from domaincover.evaluation import sizes_in_words
     from domaincover.predictors.label_scores import last_step
+    from domaincover.report.domain_reports import sizes_in_words
 
     saved = SavedModel.at(options.model)
     fitted = saved.load()

@@ -84,6 +84,20 @@ def size_bars(report: DomainReport) -> list[Bar]:
     return [Bar(name, n, n / n_all, n / most) for name, n in by_name.items()]
 
 
+def sizes_in_words(counts: NDArray[np.int64]) -> str:
+    """Return the share of sets of each size in a line; sizes from six on are counted together.
+
+    >>> print(sizes_in_words(np.array([4, 140, 50, 6])))
+    Labels per set (200 sets): none 2 %, one 70 %, two 25 %, three 3 %.
+    >>> print(sizes_in_words(np.array([0, 99, 0, 0, 0, 0, 0, 1, 0])))
+    Labels per set (100 sets): one 99 %, six or more 1 %.
+    """
+    n, names = int(counts.sum()), ("none", "one", "two", "three", "four", "five")
+    by_name = dict(zip(names, counts.tolist(), strict=False)) | {"six or more": int(counts[len(names) :].sum())}
+    shares = ", ".join(f"{name} {100 * count / n:.0f} %" for name, count in by_name.items() if count)
+    return f"Labels per set ({n:,} sets): {shares}."
+
+
 def track_start(lowest: float, targets: list[float]) -> float:
     """Return where an axis of recalls that ends at 1 begins, below the lowest recall and all targets."""
     lowest = min(lowest, *targets)

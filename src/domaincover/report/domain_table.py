@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from domaincover.criteria import TargetRecall
-from domaincover.evaluation import DomainReport, sizes_in_words
+from domaincover.evaluation import DomainReport
 from domaincover.predictors.adapted_domains import AdaptedDomains
 from domaincover.report.domain_headline import claim_in_words, size_text, summary_lines, target_in_words
 from domaincover.report.domain_reports import (
@@ -18,6 +18,7 @@ from domaincover.report.domain_reports import (
     lowest,
     measure_of,
     n_at_target,
+    sizes_in_words,
     worst_first,
     worst_order,
 )
