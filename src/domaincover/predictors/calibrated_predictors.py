@@ -13,7 +13,7 @@ from domaincover.calibration.links import Link, log_odds
 from domaincover.criteria import TargetRecall
 from domaincover.options import Calibration, CriterionName
 from domaincover.prediction_sets import Sets, sets_from_scores, single_label_sets
-from domaincover.predictors.label_scores import MeanOfModels, input_encoder_of, last_step, scores_for
+from domaincover.predictors.label_scores import MeanOfModels, ReadsColumns, last_step, scores_for
 from domaincover.predictors.names import check_fitted, n_rows_of
 from domaincover.predictors.set_predictor import SetPredictor
 
@@ -47,7 +47,7 @@ class Scored(NamedTuple):
         return np.asarray(np.isfinite(self.probabilities).all(axis=1))
 
 
-class CalibratedPredictor(SetPredictor):
+class CalibratedPredictor(ReadsColumns, SetPredictor):
     """Log-odds of the mean of one or several classifiers, and the thresholds of their sets."""
 
     target_recall: TargetRecall
@@ -130,20 +130,8 @@ class CalibratedPredictor(SetPredictor):
         return None if before is None else [*before, *seen]
 
     @property
-    def input_encoder_(self) -> Any:
-        """The encoder that turns a table's columns into numbers, or None."""
-        return input_encoder_of(self.predictors_[0])
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of columns seen in `fit`, if the estimator has it."""
-        return int(self.predictors_[0].n_features_in_)
-
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        """Names of the columns, if the estimator has them."""
-        first = self.predictors_[0]
-        return first.feature_names_in_ if hasattr(first, "feature_names_in_") else np.array(first.feature_names_)
+    def _reader(self) -> Any:
+        return self.predictors_[0]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "promise_")  # set last
