@@ -72,7 +72,7 @@ def lowest_of_each_label(scores: np.ndarray, labels: np.ndarray, domains: np.nda
 def chosen(scores: np.ndarray, labels: np.ndarray, domains: np.ndarray) -> np.ndarray:
     """Return the thresholds of `SetCoverClassifier`."""
     held_out = HeldOutDomains(DomainDataset.from_arrays(scores, labels, domains))
-    return SmallestSets(held_out, criterion_for(TARGET, range(held_out.n_labels)), MIN_CELL_SIZE)._thresholds(scores)
+    return SmallestSets(held_out, criterion_for(TARGET, range(scores.shape[1])), MIN_CELL_SIZE)._thresholds(scores)
 
 
 RULES: dict[str, Rule] = {

@@ -74,7 +74,14 @@ def test_the_reference_names_every_option_of_every_command():
     for name, section in sections.items():
         for parameter in COMMANDS[name].command.params:
             for flag in [*(parameter.opts if parameter.param_type_name == "option" else []), *parameter.secondary_opts]:
-                assert f"| `{flag}`" in section or f", `{flag}`" in section
+                assert re.search(rf"[|,:] `{re.escape(flag)}`", section)
+
+
+def test_what_two_commands_share_is_described_once():
+    page = reference.reference()
+    lines = [line for line in page.splitlines() if line.startswith("| `--workers`") and "parts" in line]
+    assert len(lines) == 1
+    assert page.count("**A folder of parts** as for [`domaincover predict`](#domaincover-predict): `--workers`") == 2
 
 
 def test_the_reference_names_every_variable_of_the_environment_that_is_read():

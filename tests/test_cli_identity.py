@@ -286,18 +286,3 @@ def test_domains_of_parts_are_one_whatever_the_types_of_parts(numbered, here, tm
     code, _, told = here("certify", numbered, tmp_path / "new")
     assert code == 2
     assert "12 of 12 domains were seen in training" in told
-
-
-def test_ids_and_domains_of_excel_are_read_as_they_are(padded, here, refused, tmp_path):
-    table = visits(PADDED, seed=1, n_rows=240)
-    table["id"] = np.array([2**53 - 1, None, 7], dtype=object)[np.arange(240) % 3]
-    table["code"] = np.array(["007", "NA", "A1"], dtype=object)[np.arange(240) % 3]
-    table.to_excel(tmp_path / "new.xlsx", index=False)
-    words = ["--id", "id", "--id", "code", "--domain", "ward", "--out", tmp_path / "sets.csv"]
-    assert here("predict", padded, tmp_path / "new.xlsx", *words)[0] == 0
-    found = pd.read_csv(tmp_path / "sets.csv", dtype=str, keep_default_na=False)
-    assert found["id"].tolist() == ["" if name is None else str(name) for name in table["id"]]
-    assert found["code"].tolist() == table["code"].tolist()
-    refused(
-        "12 of 12 domains were seen in training: 001", "certify", padded, tmp_path / "new.xlsx", "--min-cell-size", 1
-    )

@@ -634,7 +634,7 @@ def test_too_large_a_smallest_cell_is_refused_before_fitting(train, tmp_path, he
     [
         ("empty.csv", b"", "empty.csv is empty"),
         ("header.csv", b"age,ward,outcome\n", "header.csv has columns but no rows"),
-        ("table.xlsx", b"PK\x03\x04", "is damaged or not an Excel workbook (.xlsx)"),
+        ("table.xlsx", b"PK\x03\x04", "save a spreadsheet as CSV or Parquet"),
         ("table.csv", b"PK\x03\x04 spreadsheet", "contains a zip archive or a spreadsheet, not CSV"),
         ("table.parquet", b"age,ward\n", "is not a Parquet file, despite its extension"),
         ("table.csv.gz", b"age,ward\n", "table.csv.gz is corrupt or not gzip data"),

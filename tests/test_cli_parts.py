@@ -12,7 +12,6 @@ import pytest
 from domaincover import load
 from domaincover.cli import apply, part_scores
 from domaincover.cli.apply import SetColumns
-from domaincover.cli.part_runs import PartRuns
 from domaincover.data.tables import open_table
 from domaincover.data.tables.writer import metadata_of
 from domaincover.files import only_writer
@@ -231,12 +230,8 @@ def test_sets_of_many_labels_are_listed_as_those_of_few(as_lists):
 def test_workers_are_for_parts(tmp_path, refused, model):
     arrivals().to_parquet(tmp_path / "whole.parquet")
     parts = in_parts(tmp_path / "parts")
-    one, many = ["evaluate", model, tmp_path / "whole.parquet"], ["evaluate", model, parts]
-    refused("--workers is for the parts of a folder, and", *one, "--workers", 2)
-    refused("--scheduler is for the parts of a folder", *one, "--scheduler", "tcp://here:1")
-    refused("give one of them", *many, "--workers", 2, "--scheduler", "tcp://here:1")
-    refused("has the form tcp://host:8786, got 'here'", *many, "--scheduler", "here")
-    refused("--scheduler needs --scratch FOLDER", *many, "--scheduler", "tcp://here:1")
+    whole = ["evaluate", model, tmp_path / "whole.parquet"]
+    refused("--workers is for the parts of a folder, and", *whole, "--workers", 2)
     refused("--out must be a folder", "predict", model, parts, "--out", tmp_path / "sets.csv", "--workers", 2)
 
 
@@ -253,11 +248,3 @@ def test_an_output_folder_that_would_mix_files_up_is_refused(tmp_path, refused, 
     (tmp_path / "file").touch()
     refused("it is a file; name a folder", *predict, tmp_path / "file")
     refused("the extension must be", *predict, tmp_path / "sets.xlsx")
-
-
-def test_a_fault_of_our_own_at_a_part_is_told_with_its_traceback():
-    def step(part):
-        return 1 // part
-
-    with pytest.raises(RuntimeError, match=r"(?s)at 0: Traceback .*in step\n.*ZeroDivisionError"):
-        list(PartRuns().each("Parts", step, [1, 0]))

@@ -1,4 +1,4 @@
-"""The commands on images and texts; kills and several processes are real."""
+"""The commands on images and texts; kills are real."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import pytest
 
 from domaincover import ImageNetwork, SetCoverClassifier, load
 from domaincover.cli.network_options import EFFECTS
-from tests.processes import LIMIT, held_command
+from tests.processes import held_command
 from tests.tiny_models import tiny_bert_folder, tiny_resnet_folder
 
 PIL = pytest.importorskip("PIL.Image")
@@ -178,8 +178,6 @@ class TestRefusals:
 
     def test_training(self, fit_refused):
         fit_refused("--resume continues from checkpoints; name their folder", *ROLES, "--resume")
-        fit_refused("unknown tracker 'neptune'", *ROLES, "--tracker", "neptune")
-        fit_refused("'fp16' needs a GPU", *ROLES, "--precision", "fp16", "--device", "cpu")
 
     def test_an_empty_label_folder(self, fit_refused, tmp_path):
         (tmp_path / "images" / "site" / "left").mkdir(parents=True)
@@ -298,53 +296,3 @@ def test_a_fit_does_not_go_on_with_other_images(refused, interrupted, world, tmp
     else:
         image.rename(image.with_name("another.png"))
     refused("checkpoints of another fit, with a different table; choose another", *arguments)
-
-
-class TestOneOfSeveralProcesses:
-    @pytest.fixture(autouse=True)
-    def _second(self, monkeypatch):
-        monkeypatch.setenv("RANK", "1")
-
-    def test_its_errors_are_told_with_its_number(self, here, world, tmp_path):
-        code, _, told = here("fit", world / "table.csv", "--label", "sid", "--domain", "site", "--out", tmp_path / "m")
-        assert (code, told.count("\n")) == (2, 1)
-        assert told.startswith(f"domaincover: [process 1] {world / 'table.csv'} has no column 'sid'")
-
-    def test_faults_of_the_program_are_seen(self, here, world, tmp_path, monkeypatch):
-        def fault(*_):
-            raise ZeroDivisionError
-
-        monkeypatch.setattr("domaincover.cli.inputs.read_training", fault)
-        told_by = sys.stderr
-        with pytest.raises(ZeroDivisionError):
-            here("fit", world / "table.csv", *ROLES, "--out", tmp_path / "model")
-        assert sys.stderr is told_by
-
-    def test_it_says_nothing_else(self, here):
-        assert here("plan") == (0, "", "")
-
-    def test_that_it_was_stopped_is_for_the_first_to_say(self, here, world, tmp_path, monkeypatch):
-        monkeypatch.setattr("domaincover.cli.inputs.read_training", stop)
-        assert here("fit", world / "table.csv", *ROLES, "--out", tmp_path / "model") == (130, "", "")
-
-
-@pytest.mark.slow
-@pytest.mark.deep
-def test_two_processes_write_one_model_and_talk_once(world, tmp_path):
-    pytest.importorskip("accelerate")
-    start = [
-        sys.executable,
-        *["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "domaincover"],
-    ]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [*start, *command(world, "--epochs", 2, "--out", tmp_path / "model")],
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-        env=environment,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("The model is in") == 1
-    assert load(tmp_path / "model").history_["set_size"].between(0, 2).all()

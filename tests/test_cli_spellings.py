@@ -54,23 +54,19 @@ def scores(here, model, table, out, *options):
 
 def written(table, path):
     """Write a table with all values as text."""
-    if path.suffix == ".xlsx":
-        table.to_excel(path, index=False)
-    elif path.suffix == ".parquet":
+    if path.suffix == ".parquet":
         table.to_parquet(path)
     else:
         table.to_csv(path, index=False, sep=";" if "semicolons" in path.name else ",")
     return path
 
 
-ENDINGS = ["new.csv", "semicolons.csv", "new.csv.gz", "new.parquet", "new.xlsx"]
+ENDINGS = ["new.csv", "semicolons.csv", "new.csv.gz", "new.parquet"]
 
 
 @pytest.mark.parametrize("name", ENDINGS)
 @pytest.mark.parametrize(("spelled", "text"), [(COMMA, "2.000"), (COMMA, "900"), (POINT, "900"), (DATES, "1/2/2021")])
 def test_a_file_of_one_text_gives_the_scores_that_it_has_among_others(here, models, tmp_path, name, spelled, text):
-    if name.endswith("xlsx"):
-        pytest.importorskip("openpyxl")
     table = visits(spelled)
     whole = scores(here, models(spelled), written(table, tmp_path / "whole.csv"), tmp_path / "whole-sets.csv")
     rows = (table["dose"] == text).to_numpy()
@@ -132,21 +128,13 @@ def test_thousands_in_a_file_with_a_decimal_comma_are_never_read_as_two(here, mo
     assert "Note: column 'dose' is text, since '2.000' can be read in two ways" in said
 
 
-@pytest.mark.parametrize("name", ["new.parquet", "new.xlsx"])
-def test_numbers_of_a_typed_file_are_taken_unless_they_may_be_misread_texts(here, models, refused, tmp_path, name):
-    if name.endswith("xlsx"):
-        pytest.importorskip("openpyxl")
+def test_numbers_of_a_typed_file_are_taken_unless_they_may_be_misread_texts(here, models, refused, tmp_path):
     table, out = visits(COMMA), tmp_path / "sets.csv"
     as_numbers = {"1.200,50": 1200.5, "2.000": 2000.0, "3,5": 3.5, "900": 900.0}
     numbers = table.assign(dose=table["dose"].map(as_numbers))
     whole = scores(here, models(COMMA), written(table, tmp_path / "whole.csv"), tmp_path / "whole-sets.csv")
-    np.testing.assert_allclose(scores(here, models(COMMA), written(numbers, tmp_path / name), out), whole, atol=SAME)
-    path = written(numbers.assign(dose=1.234), tmp_path / f"misread-{name}")
+    np.testing.assert_allclose(
+        scores(here, models(COMMA), written(numbers, tmp_path / "new.parquet"), out), whole, atol=SAME
+    )
+    path = written(numbers.assign(dose=1.234), tmp_path / "misread.parquet")
     refused("holds '1.234' at row 1", "predict", models(COMMA), path, "--out", tmp_path / "none.csv")
-
-
-def test_a_number_among_texts_of_a_workbook_is_not_taken_for_thousands(models, refused, tmp_path):
-    pytest.importorskip("openpyxl")
-    table = visits(COMMA).head(5)
-    path = written(table.assign(dose=["1.200,50", 3, "3,5", 1.234, "900"]), tmp_path / "new.xlsx")
-    refused("holds '1.2340' at row 4", "predict", models(COMMA), path, "--out", tmp_path / "sets.csv")

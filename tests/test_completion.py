@@ -54,7 +54,6 @@ def test_options_are_offered(offered):
         ("domaincover fit visits.csv --method ", {"set-cover", "robust", "pooled", "erm", "vrex"}),
         ("domaincover fit visits.csv --base ", {"mlp", "linear", "boosting"}),
         ("domaincover fit photos --network ", {"resnet-18"}),
-        ("domaincover fit visits.csv --tracker ", {"csv", "tensorboard", "mlflow", "wandb"}),
         ("domaincover fit visits.csv --device c", {"cpu", "cuda"}),
         ("domaincover results runs --format ", {"table", "md", "csv", "latex", "json"}),
         ("domaincover figures runs --format ", {"png", "svg", "pdf"}),

@@ -211,13 +211,6 @@ told(lambda: domaincover.load({str(models / "function")!r}, network=lambda a, b:
     ], done.stderr
 
 
-@pytest.mark.deep
-def test_the_doctors_smoke_run_passes_without_torch(without_torch, tmp_path):
-    found = json.loads(without_torch("-m", "domaincover", "doctor", "--format", "json", cwd=tmp_path).stdout)
-    assert found["devices"] == {}
-    assert list(found["smoke_run"].values()) == [""] * 5
-
-
 def test_trees_are_fitted_from_python_where_there_is_no_torch(without_torch, tmp_path):
     program = """
 import numpy as np, domaincover

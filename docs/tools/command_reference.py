@@ -47,17 +47,14 @@ HEAD = dedent(
     | --- | --- |
     | `DOMAINCOVER_CACHE` | Folder that caches features of images and texts, unless `--cache` is given. |
     | `XDG_CACHE_HOME` | Otherwise features are cached in `domaincover` in this folder; default: `~/.cache`. |
-    | `MLFLOW_TRACKING_URI` | Where `--tracker mlflow` writes; default: a database in the folder of `--tracking`. |
-    | `WANDB_MODE` | Mode of `--tracker wandb`; default: `offline`, so that no data leave the machine. |
     | `OMP_NUM_THREADS` | Threads of a command; default: the number of cores ([results](determinism.md)). |
-    | `RANK`, `WORLD_SIZE` | Set by `torchrun`, which starts `fit` in several processes; only the first prints. |
 
     **Files**
 
     | What | Where |
     | --- | --- |
-    | Text tables | `.csv` (comma, semicolon or tab, UTF-8), `.tsv`, also gzipped, or one in a zip; never changed. |
-    | Other tables | `.parquet`, `.pq`, `.arrow`, `.feather`, `.xlsx`, or a folder of Parquet files; never changed. |
+    | Text tables | `.csv` (comma, semicolon or tab, UTF-8), `.tsv`; also gzipped; never changed. |
+    | Other tables | `.parquet`, `.pq`, `.arrow`, `.feather`, or a folder of Parquet files; never changed. |
     | Sets | `.csv`, `.tsv` (also gzipped), `.parquet` or `.pq`. |
     | Images | A folder `DOMAIN/LABEL/*.png` (and other formats), or paths in a column of a table. |
     | Model | The folder of `fit --out`: JSON, safetensors and skops files; loading one runs no code from it. |
@@ -102,7 +99,8 @@ def reference() -> str:
     commands = described_commands()
     contents = "\n".join(f"- [`{one.name}`](#{_anchor(one.name)}): {_escaped(one.about[0])}" for one in commands)
     head = HEAD.format(about=app.info.help, contents=contents)
-    return "\n".join([head, *(_section(command) for command in commands)])
+    shown: dict[str, str] = {}
+    return "\n".join([head, *(_section(command, shown) for command in commands)])
 
 
 def _walk(command: Any, name: str) -> Iterator[Described]:
@@ -116,7 +114,8 @@ def _walk(command: Any, name: str) -> Iterator[Described]:
     yield Described(name, command, about, examples[0] if examples else "")
 
 
-def _section(one: Described) -> str:
+def _section(one: Described, shown: dict[str, str]) -> str:
+    """Return the section of a command; a table that another command has in `shown` is a link to that one."""
     arguments = [parameter for parameter in one.command.params if isinstance(parameter, TyperArgument)]
     options = [parameter for parameter in one.command.params if isinstance(parameter, TyperOption)]
     names = [str(argument.metavar) for argument in arguments]
@@ -126,10 +125,10 @@ def _section(one: Described) -> str:
     parts.append(f"Example:\n\n```sh\n{one.example}\n```")
     if arguments:
         rows = [[f"`{argument.metavar}`", _escaped(argument.help or "")] for argument in arguments]
-        parts.append(_table(["Argument", "Meaning"], rows))
+        parts.append(_table_once(["Argument", "Meaning"], rows, one.name, shown))
     for panel in dict.fromkeys(option.rich_help_panel for option in options):
         rows = [_option_row(option) for option in options if option.rich_help_panel == panel]
-        parts.append(_table([panel or "Option", "Value", "Default", "Meaning"], rows))
+        parts.append(_table_once([panel or "Option", "Value", "Default", "Meaning"], rows, one.name, shown))
     return "\n\n".join(parts) + "\n"
 
 
@@ -163,6 +162,14 @@ def _flag(option: TyperOption) -> str:
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in [heads, ["---"] * len(heads), *rows])
+
+
+def _table_once(heads: Sequence[str], rows: Sequence[Sequence[str]], name: str, shown: dict[str, str]) -> str:
+    """Return a table where it is met first, and later where it stands; `shown` says which command has it."""
+    table = _table(heads, rows)
+    first = shown.setdefault(table, name)
+    names = ", ".join(row[0] for row in rows)
+    return table if first == name else f"**{heads[0]}** as for [`{first}`](#{_anchor(first)}): {names}."
 
 
 def _anchor(name: str) -> str:

@@ -42,9 +42,7 @@ Learn = Literal["auto", LearnedPart]
 TextFeatures = Literal["word-embeddings", "encoder"]
 
 # How training is carried out.
-Precision = Literal["full", "bf16", "fp16"]
-TrackerName = Literal["csv", "tensorboard", "mlflow", "wandb"]
-TRACKERS: tuple[TrackerName, ...] = get_args(TrackerName)
+Precision = Literal["full", "bf16"]
 DEVICES = ("auto", "cpu", "cuda", "mps")  # examples: any device that torch knows is accepted
 
 # Synthetic domains, and what a study writes.

@@ -21,6 +21,7 @@ from domaincover import (
     assess,
     load,
 )
+from domaincover.training.listeners import Listener
 from tests.tiny_models import tiny_bert_folder, tiny_resnet_folder
 
 PIL = pytest.importorskip("PIL.Image")
@@ -390,12 +391,24 @@ def test_checkpoints_of_a_fit_are_refused_unless_it_is_to_go_on(networks, tmp_pa
     assert np.array_equal(first.label_scores(X), resumed.label_scores(X))
 
 
-def test_trackers_hear_of_a_fit(networks, tmp_path):
+class Steps(Listener):
+    def __init__(self):
+        self.steps, self.ends = [], []
+
+    def step(self, step):
+        self.steps.append(step)
+
+    def finish(self, end=None):
+        self.ends.append(end)
+
+
+def test_listeners_hear_of_a_fit(networks):
     network, X, _ = networks["own backbone"]
-    fit(SetCoverClassifier(network=network, run=TrainingRun(trackers=("csv",), tracking=tmp_path), **QUICK), X)
-    table = pd.read_csv(tmp_path / "SetCoverClassifier-1.csv")
-    assert table["epoch"].max() == 2
-    assert table["set_size"].between(0, 2).all()
+    heard = Steps()
+    fit(SetCoverClassifier(network=network, run=TrainingRun(listeners=(heard,)), **QUICK), X)
+    assert max(step.epoch for step in heard.steps) == 1
+    assert all(0 <= step.set_size <= 2 for step in heard.steps)
+    assert len(heard.ends) == 1
 
 
 def test_the_words_say_what_learns_and_why(folder):

@@ -7,10 +7,10 @@ from torch import nn
 
 from domaincover import InputError
 from domaincover.estimators.backbones import with_head
-from domaincover.networks.perceptrons import linear, perceptron
-from domaincover.networks.stacks import StackOutputs, mixes_examples, one_at_a_time, stack, with_features
+from domaincover.networks.perceptrons import linear, mixes_examples, perceptron, stack
 
 EXAMPLES = torch.randn(3, 12, 4, generator=torch.Generator().manual_seed(0))
+DOMAINS = torch.tensor([[2, 0, 7] * 4])
 
 
 class Odd(nn.Module):
@@ -59,7 +59,7 @@ KINDS = {
 def test_features_are_what_the_last_linear_layer_reads_and_scores_what_the_network_gives(kind, n_replicas):
     make, by_hand = KINDS[kind]
     networks = [drawn(make(), seed) for seed in range(n_replicas)]
-    scores, features = stack(networks).with_features(EXAMPLES[:n_replicas])
+    scores, features = stack(networks).with_features(EXAMPLES[:n_replicas], DOMAINS)
     for replica, network in enumerate(networks):
         own = EXAMPLES[replica]
         torch.testing.assert_close(scores[replica], network(own), atol=1e-6, rtol=1e-5)
@@ -69,7 +69,7 @@ def test_features_are_what_the_last_linear_layer_reads_and_scores_what_the_netwo
 @pytest.mark.parametrize("kind", KINDS)
 def test_asking_for_features_leaves_no_hook_behind(kind):
     network = KINDS[kind][0]()
-    with_features(network, lambda: network(EXAMPLES[0]))
+    stack([network]).with_features(EXAMPLES[:1], DOMAINS)
     assert not any(part._forward_pre_hooks for part in network.modules())
 
 
@@ -81,7 +81,9 @@ def test_gradients_flow_through_features(kind, n_replicas):
     networks = [drawn(make(), seed) for seed in range(n_replicas)]
     stacked = stack(networks)
     gradients = torch.autograd.grad(
-        stacked.with_features(EXAMPLES[:n_replicas])[1].square().sum(), list(stacked.parameters()), allow_unused=True
+        stacked.with_features(EXAMPLES[:n_replicas], DOMAINS)[1].square().sum(),
+        list(stacked.parameters()),
+        allow_unused=True,
     )
     total = sum(float(gradient.square().sum()) for gradient in gradients if gradient is not None)
     literal = 0.0
@@ -106,20 +108,17 @@ def test_gradients_flow_through_features(kind, n_replicas):
 )
 def test_a_network_without_a_linear_layer_on_examples_is_refused_in_a_line(network):
     with pytest.raises(InputError, match=r"inputs of the last torch.nn.Linear; this network has none per example\.$"):
-        stack([network]).with_features(EXAMPLES[:1])
+        stack([network]).with_features(EXAMPLES[:1], DOMAINS)
 
 
 def normalised(**options):
     return drawn(nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5, **options), nn.ReLU(), nn.Linear(5, 3)), 0)
 
 
-DOMAINS = torch.tensor([[2, 0, 7] * 4])
-
-
 @pytest.mark.parametrize("options", [{}, {"track_running_stats": False}], ids=["running", "of the batch only"])
 def test_with_batch_statistics_each_domain_goes_through_the_network_on_its_own(options):
     network, literal = normalised(**options), normalised(**options)
-    scores, features = StackOutputs(stack([network]), True)(EXAMPLES[:1], DOMAINS)
+    scores, features = stack([network]).with_features(EXAMPLES[:1], DOMAINS)
     for code in (0, 2, 7):
         own = DOMAINS[0] == code
         assert torch.allclose(features[0][own], literal[:-1](EXAMPLES[0][own]), atol=1e-6)
@@ -132,16 +131,8 @@ def test_without_batch_statistics_the_whole_batch_goes_through_at_once():
     calls = []
     network = nn.Sequential(nn.Linear(4, 5, bias=False), nn.ReLU(), nn.Linear(5, 3))
     network.register_forward_hook(lambda _, inputs, __: calls.append(len(inputs[0])))
-    StackOutputs(stack([network]), True)(EXAMPLES[:1], DOMAINS)
+    stack([network]).with_features(EXAMPLES[:1], DOMAINS)
     assert calls == [12]
-
-
-def test_domains_that_go_one_by_one_come_back_in_the_order_of_the_batch():
-    scores, features = one_at_a_time(
-        lambda x: (x, 2 * x), EXAMPLES[:1], torch.tensor([[3, 3, 1, 0, 3, 1, 0, 0, 0, 1, 3, 3]])
-    )
-    assert torch.equal(scores, EXAMPLES[:1])
-    assert torch.equal(features, 2 * EXAMPLES[:1])
 
 
 def test_only_networks_that_keep_statistics_have_them():
@@ -162,6 +153,6 @@ class Named(nn.Module):
 
 def test_a_head_may_be_called_by_the_name_of_its_argument():
     network, examples = Named(), torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
-    scores, features = with_features(network, lambda: network(examples))
-    assert torch.equal(features, network.body(examples).tanh())
-    assert torch.equal(scores, network(examples))
+    scores, features = stack([network]).with_features(examples[None], DOMAINS)
+    assert torch.equal(features[0], network.body(examples).tanh())
+    assert torch.equal(scores[0], network(examples))

@@ -4,8 +4,7 @@ import torch
 from torch import nn
 
 from domaincover import InputError
-from domaincover.networks.perceptrons import linear, perceptron
-from domaincover.networks.stacks import stack
+from domaincover.networks.perceptrons import linear, perceptron, stack
 
 MAKERS = {
     "linear": lambda seed: linear(4, 3, np.random.default_rng(seed)),

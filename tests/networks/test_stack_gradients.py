@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from domaincover import InputError
-from domaincover.networks.perceptrons import linear, perceptron
-from domaincover.networks.stacks import StackOutputs, stack
+from domaincover.networks.perceptrons import linear, perceptron, stack
 
 N_REPLICAS, N_EXAMPLES, N_FEATURES, N_LABELS = 3, 7, 4, 2
 DOMAINS = torch.zeros(N_REPLICAS, N_EXAMPLES, dtype=torch.int64)
@@ -32,7 +31,7 @@ def gradients_by_hand(networks, examples, slopes):
     stacked = stack(networks)
     for parameter in stacked.parameters():
         parameter.grad = torch.zeros_like(parameter)
-    outputs, backward = StackOutputs(stacked, len(slopes) == 2).training_pass(examples, DOMAINS)
+    outputs, backward = stacked.training_pass(examples, DOMAINS, len(slopes) == 2, "full")
     assert not any(output.requires_grad for output in outputs)
     backward(slopes)
     for parameter in stacked.parameters():
@@ -72,7 +71,7 @@ def test_gradients_add_up(hidden):
     stacked = stack(networks)
     for parameter in stacked.parameters():
         parameter.grad = torch.ones_like(parameter)
-    StackOutputs(stacked, False).training_pass(examples, DOMAINS).backward(slopes)
+    stacked.training_pass(examples, DOMAINS, False, "full").backward(slopes)
     bias = list(stacked.parameters())[-1]
     torch.testing.assert_close(bias.grad[:, :, 0], 1 + torch.stack([own[-1] for own in expected]))
     weight = next(iter(stacked.parameters()))
@@ -81,4 +80,4 @@ def test_gradients_add_up(hidden):
 
 def test_features_that_no_layer_learns_are_refused():
     with pytest.raises(InputError, match="this network has no trained layer before its last linear one"):
-        StackOutputs(stack(drawn_networks()), True).training_pass(drawn(N_REPLICAS, N_EXAMPLES, N_FEATURES), DOMAINS)
+        stack(drawn_networks()).training_pass(drawn(N_REPLICAS, N_EXAMPLES, N_FEATURES), DOMAINS, True, "full")

@@ -12,8 +12,7 @@ from domaincover.predictors.domain_record import calibration_residuals, judged_r
 from domaincover.predictors.promised_predictor import PromisedPredictor
 from domaincover.promises.verdict import HeldOut, judged
 from domaincover.saving import values
-from domaincover.saving.models import load_to_predict, model_checksum
-from domaincover.saving.record_file import write_record
+from domaincover.saving.models import load_to_predict, model_checksum, write_record
 
 SOURCE = GaussianDomains.of_paper(n_features=10)
 
@@ -195,6 +194,7 @@ def recalibrated_by_score(rng, m, n_recorded):
     model = PromisedPredictor()
     model.target_recall, model.criterion, model.domain_confidence = {"a": 0.9}, "min-recall", 0.9
     model.calibration, model.min_cell_size, model.classes_ = "held-out-domains", 20, np.array(["a", "b"])
+    model.domain_order = None
     model.domains_ = model.calibration_domains_ = np.array([f"old {k}" for k in range(m)], dtype=object)
     model.domains_by_label_ = np.array([m, 0])
     model.thresholds_, model.promise_ = np.array([rng.normal(), -np.inf]), ""

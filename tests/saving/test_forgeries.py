@@ -209,11 +209,10 @@ def test_nesting_without_end_is_refused(folder):
         {"array": {"dtype": "<U999999", "shape": [1000], "items": ["a"] * 1000}},
         {"array": {"dtype": "<f8,(9999999,)f8", "shape": [1], "items": [1]}},
         {"array": {"dtype": "|V1000", "shape": [1], "items": [1]}},
-        {"timestamp": [1, "fortnight", None]},
-        {"timestamp": [1, "ns", "../../etc/passwd"]},
+        {"timestamp": [1, "fortnight"]},
         {"date": "yesterday"},
         {"dict": [[[1], 2]]},
-        {"table": {"index": {"range": [0, 10**15, 1, None]}, "names": {"range": [0, 1, 1, None]}, "columns": [[1]]}},
+        {"table": [[[0], None, False], [["a", "b"], None, True], [[1]]]},
     ],
     ids=str,
 )

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 from functools import cache
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -270,7 +269,6 @@ NAMES = {
     "text and numbers": [1, "1"],
     "dates": [dt.date(2026, 1, 31), dt.date(2026, 2, 1)],
     "time stamps": [pd.Timestamp("2026-01-31 10:00:00.123456789"), pd.Timestamp("2026-02-01")],
-    "time stamps with a zone": [pd.Timestamp("2026-01-31", tz="Europe/Berlin"), pd.Timestamp("2026-02-01", tz="UTC")],
 }
 
 
@@ -306,7 +304,7 @@ plain = st.one_of(
     st.floats(),
     st.text(),
     st.dates(),
-    st.datetimes(timezones=st.sampled_from([None, dt.UTC, ZoneInfo("Europe/Berlin")])),
+    st.datetimes().map(lambda moment: moment.replace(fold=0)),
     st.integers(-(2**31), 2**31 - 1).map(np.int32),
     st.floats(width=32).map(np.float32),
     st.booleans().map(np.bool_),
@@ -332,8 +330,7 @@ def test_plain_values_come_back_as_they_were(value):
         np.array(["a", "ccc"]),
         np.array(["2026-01-31", "NaT"], dtype="M8[D]"),
         np.array(7),
-        pd.Timestamp("2026-01-31 10:00:00", tz="+02:00").to_pydatetime(),
-        pd.Timestamp("2026-10-25 01:30:00", tz="UTC").tz_convert("Europe/Berlin"),  # the second 2:30 of that night
+        pd.Timestamp("2026-01-31 10:00:00").to_pydatetime(),
         pd.Timestamp("2026-01-31").as_unit("s"),
     ],
     ids=repr,
@@ -350,7 +347,7 @@ def test_an_array_of_another_kind_is_refused():
         to_json(np.array([1j]))
 
 
-@pytest.mark.parametrize("name", [frozenset("ab"), b"bytes", pd.Period("2026"), 1 + 2j])
+@pytest.mark.parametrize("name", [frozenset("ab"), b"bytes", pd.Period("2026"), 1 + 2j, pd.Timestamp(0, tz="UTC")])
 def test_a_name_of_another_kind_is_refused_by_its_kind(name, tmp_path):
     model = ConformalSetClassifier(GaussianNB(), calibration="training-data")
     model.fit(X, y, domains=column([name, "b"], DOMAINS % 2))

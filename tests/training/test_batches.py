@@ -11,7 +11,7 @@ from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import Block, LazyExamples
 from domaincover.training.batches import ShuffledBatches
 from domaincover.training.loop import train
-from domaincover.training.pools import LazyPool, MemoryPool, Shard, make_pool, score
+from domaincover.training.pools import LazyPool, MemoryPool, make_pool, score
 from domaincover.training.settings import TrainingSettings
 
 RNG = np.random.default_rng(0)
@@ -48,8 +48,8 @@ def lazy(read, workers=0):
     return LazyExamples(np.arange(53).astype(object), read, workers)
 
 
-def shuffled(data, shard=Shard()):  # noqa: B008
-    return ShuffledBatches(make_pool([data]), [np.arange(53)], 10, [np.random.default_rng(1)], shard)
+def shuffled(data):
+    return ShuffledBatches(make_pool([data]), [np.arange(53)], 10, [np.random.default_rng(1)])
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -104,18 +104,6 @@ def test_reading_ahead_draws_from_nobody_elses_generator():
 def test_networks_on_examples_that_are_read_train_one_at_a_time():
     with pytest.raises(InputError, match="trained one at a time"):
         make_pool([dataset(lazy(Rows()))] * 2)
-
-
-@pytest.mark.parametrize("n_processes", [2, 3])
-def test_processes_share_every_batch_and_every_pass(n_processes):
-    whole = shuffled(dataset(EXAMPLES))
-    parts = [shuffled(dataset(EXAMPLES), Shard(rank, n_processes)) for rank in range(n_processes)]
-    for batch, *own in zip(whole.epoch(), *(part.epoch() for part in parts), strict=True):
-        real = [part for part in own if part.share > 0]
-        assert torch.equal(torch.cat([part.examples for part in real], dim=1), batch.examples)
-        assert sum(part.share for part in own) == pytest.approx(1)
-    passes = [block.labels for part in parts for block, _ in part.in_order()]
-    assert torch.equal(torch.cat(passes, dim=1)[0], torch.as_tensor(LABELS))
 
 
 def test_an_epoch_can_be_drawn_again_from_where_it_was_left():

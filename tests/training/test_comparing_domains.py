@@ -11,11 +11,10 @@ from domaincover import GaussianDomains, InputError
 from domaincover.data.dataset import DomainDataset
 from domaincover.networks.perceptrons import linear, perceptron
 from domaincover.networks.threads import one_thread
-from domaincover.training.batches import DomainBatches, ShuffledBatches
+from domaincover.training.batches import DomainBatches
 from domaincover.training.domain_objectives import IRM, VREx, domain_objective
-from domaincover.training.engine import Engine
 from domaincover.training.loop import train
-from domaincover.training.pools import MemoryPool, Shard
+from domaincover.training.pools import MemoryPool
 from domaincover.training.settings import TrainingSettings
 
 DATA = GaussianDomains.of_paper(10).sample(6, 40, np.random.default_rng(0))
@@ -137,15 +136,8 @@ def frozen(layer):
 
 def test_batches_in_pieces_are_refused_in_a_line():
     with pytest.raises(InputError, match=r"use accumulate=1, and lower batch_size if memory is short\.$") as no:
-        train([MAKERS["flat"](0)], dealt(), objective("irm"), TrainingSettings(), engine=Engine(accumulate=2))
+        train([MAKERS["flat"](0)], dealt(), objective("irm"), TrainingSettings(), accumulate=2)
     assert "\n" not in str(no.value)
-
-
-def test_several_processes_want_batches_of_equal_size():
-    engine, batches = Engine(), ShuffledBatches(MemoryPool([DATA]), [np.arange(9)], 4, [np.random.default_rng(0)])
-    engine.shard = Shard(0, 2)
-    with pytest.raises(InputError, match=r"comparing domains in several processes needs DomainBatches"):
-        train([MAKERS["flat"](0)], batches, objective("irm"), TrainingSettings(), engine=engine)
 
 
 @pytest.mark.parametrize("penalty", ["coral", "qrm"])

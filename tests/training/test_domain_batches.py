@@ -8,7 +8,7 @@ from domaincover import InputError
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import Block, LazyExamples
 from domaincover.training.batches import DomainBatches
-from domaincover.training.pools import LazyPool, MemoryPool, Shard, make_pool
+from domaincover.training.pools import LazyPool, MemoryPool, make_pool
 
 SIZES = (40, 25, 17, 8, 3, 2, 30)  # of seven domains, two of them smaller than their part of a batch
 DOMAINS = np.random.default_rng(0).permutation(np.repeat(np.arange(len(SIZES)), SIZES))
@@ -21,10 +21,10 @@ def dataset(domains=DOMAINS, examples=None):
     return DomainDataset(examples, np.zeros(len(domains), int), domains, (0,), tuple(range(int(domains.max()) + 1)))
 
 
-def dealt(domains=DOMAINS, batch_size=20, seed=1, k=4, shard=Shard()):  # noqa: B008
+def dealt(domains=DOMAINS, batch_size=20, seed=1, k=4):
     data = dataset(domains)
     return DomainBatches(
-        MemoryPool([data]), [np.arange(len(data))], [domains], batch_size, [np.random.default_rng(seed)], shard, k
+        MemoryPool([data]), [np.arange(len(data))], [domains], batch_size, [np.random.default_rng(seed)], k
     )
 
 
@@ -178,17 +178,6 @@ def test_examples_that_are_read_come_as_those_in_memory_do():
     assert np.array_equal(epochs(batches, 2), epochs(dealt(), 2))
 
 
-@pytest.mark.parametrize("n_processes", [2, 3])
-def test_each_process_has_two_examples_or_more_of_every_domain_and_all_together_the_batch(n_processes):
-    whole = dealt(batch_size=28)
-    parts = [dealt(batch_size=28, shard=Shard(rank, n_processes)) for rank in range(n_processes)]
-    for batch, *own in zip(whole.epoch(), *(part.epoch() for part in parts), strict=True):
-        assert torch.equal(torch.cat([part.examples for part in own], dim=1), batch.examples)
-        assert sum(part.share for part in own) == pytest.approx(1)
-        for part in own:
-            assert part.domains[0].unique(return_counts=True)[1].tolist() >= [2] * 4
-
-
 def test_ten_thousand_domains_are_dealt():
     domains = np.repeat(np.arange(10_000), 5)
     rows = epochs(dealt(domains, batch_size=256, k=32))
@@ -200,11 +189,6 @@ def test_ten_thousand_domains_are_dealt():
     ("settings", "words"),
     [
         ({"k": 0}, "domains_per_batch must be at least 1, got 0"),
-        (
-            {"batch_size": 20, "shard": Shard(0, 3)},
-            "batches of 20 with 4 domains leave 3 processes fewer than two examples of a domain; raise batch_size, or "
-            "lower domains_per_batch",
-        ),
         ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
     ],
 )

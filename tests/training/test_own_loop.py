@@ -2,6 +2,9 @@
 
 import copy
 import io
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,8 +13,11 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from domaincover import InputError, SetCoverLoss
+from tests.processes import LIMIT
+from tests.training.several_processes import own_loop
 
 N_DOMAINS, N_LABELS, N_ROWS = 3, 4, 60
+SCRIPT = Path(__file__).with_name("several_processes.py")
 
 
 def batch(seed=0):
@@ -223,3 +229,34 @@ def test_loading_a_state_leaves_the_saved_tensors_alone():
     loss(SCORES, LABELS, DOMAINS)
     loss.update()
     assert all(torch.equal(state[name], before[name]) for name in before)
+
+
+@pytest.fixture(scope="module")
+def of_two_processes(once_for_all_workers):
+    """What each of two real processes has learned."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(SCRIPT)]
+    _, folder = once_for_all_workers(
+        "two-processes", lambda folder: subprocess.run([*command, str(folder)], check=True, timeout=LIMIT).returncode
+    )
+    names = ("own loop", "updates")
+    return {name: [dict(np.load(folder / f"{name}-{rank}.npz")) for rank in range(2)] for name in names}
+
+
+@pytest.mark.slow
+def test_two_processes_of_a_loop_of_ones_own_have_the_multipliers_of_one(of_two_processes):
+    """In float64; a mean over two processes of means over 20 rows differs from one of 40 by rounding only."""
+    one, (first, second) = own_loop(), of_two_processes["own loop"]
+    for name in one:
+        assert np.array_equal(first[name], second[name], equal_nan=True), f"both processes have the same {name}"
+    assert np.array_equal(first["recalls"], one["recalls"])
+    assert np.array_equal(first["multipliers"], one["multipliers"])
+    np.testing.assert_allclose(first["weights"], one["weights"].numpy(), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_an_update_counts_all_processes_also_one_without_a_batch_unless_asked_not_to(of_two_processes):
+    for rank, found in enumerate(of_two_processes["updates"]):
+        apart = np.full((2, 2), np.nan)
+        apart[rank] = 0
+        assert np.array_equal(found["apart"], apart, equal_nan=True)
+        assert np.array_equal(found["together"], [[np.nan, np.nan], [1, np.nan]], equal_nan=True)

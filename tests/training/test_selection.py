@@ -4,8 +4,7 @@ import torch
 from torch import nn
 
 from domaincover import GaussianDomains, InputError, SetCoverLoss
-from domaincover.networks.perceptrons import linear
-from domaincover.networks.stacks import stack
+from domaincover.networks.perceptrons import linear, stack
 from domaincover.training.batches import ShuffledBatches
 from domaincover.training.loop import train
 from domaincover.training.objectives import CrossEntropy, Objective

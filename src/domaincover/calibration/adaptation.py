@@ -74,6 +74,7 @@ def offset_of(
     promised: NDArray[np.bool_],
     rare_residuals: NDArray[np.float64],
     domain_confidence: float,
+    weights: NDArray[np.float64] | None = None,
     counts: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.float64]:
     """Return what is added to base thresholds, (…, labels), from residuals, (…, draws, domains, labels).
@@ -88,8 +89,8 @@ def offset_of(
         return lowest
     counts = allowed < np.inf if counts is None else counts
     n_domains = np.count_nonzero((counts & promised).any(axis=-1), axis=(-2, -1)) / allowed.shape[-3]
-    together = order_statistic(domain_residuals(allowed, 0.0, promised), n_domains, domain_confidence)
-    alone = label_offsets(allowed, counts, domain_confidence)
+    together = order_statistic(domain_residuals(allowed, 0.0, promised), n_domains, domain_confidence, weights)
+    alone = label_offsets(allowed, counts, domain_confidence, weights)
     return np.minimum(together[..., None], np.where(promised, alone, lowest))
 
 
@@ -116,8 +117,20 @@ def n_counting(residuals: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.count_nonzero(residuals < np.inf, axis=(-2, -1)) / residuals.shape[-2])
 
 
+def recency_weights(n_domains: int, domain_confidence: float) -> NDArray[np.float64]:
+    """Return the weight of each domain in an order: 1 for the last, and less for each one before.
+
+    The weights of any number of domains add up to 2 / (1 − confidence) at most: about twice as many domains as an
+    order statistic needs. At 0.9, a step back has the factor 0.95.
+    """
+    return np.asarray(((1 + domain_confidence) / 2) ** np.arange(n_domains)[::-1])
+
+
 def order_statistic(
-    residuals: NDArray[np.float64], n_domains: Any, domain_confidence: ArrayLike
+    residuals: NDArray[np.float64],
+    n_domains: Any,
+    domain_confidence: ArrayLike,
+    weights: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """Return the largest offset that a new domain's residual is not below with at least this confidence.
 
@@ -127,18 +140,38 @@ def order_statistic(
     weight among its draws and the new domain counts as one more at −∞ (hierarchical conformal prediction: Lee, Barber
     and Willett), so that the promise stays exact while the offset depends less on chance. −∞ where the confidence takes
     more domains.
+
+    With `weights` of the domains, the offset is the largest v with 1 + Σ weight of residuals below v ≤ (1 − confidence)
+    (1 + Σ weight), or else the lowest residual (Barber, Candès, Ramdas and Tibshirani).
     """
     n_draws = residuals.shape[-2]
     weight = np.rint(n_draws * (np.asarray(n_domains) + 1)).astype(np.int64)
     n_below = weight - hits_needed(weight, domain_confidence) - n_draws
     ordered = np.sort(residuals.reshape(*residuals.shape[:-2], -1), axis=-1)
     picks = np.broadcast_to(np.maximum(n_below, 0), ordered.shape[:-1])
+    if weights is not None:
+        picks = _weighted_picks(residuals, np.asarray(domain_confidence), weights)
     picked = np.take_along_axis(ordered, picks[..., None], axis=-1)[..., 0]
     return np.where(n_below < 0, -np.inf, picked)
 
 
+def _weighted_picks(
+    residuals: NDArray[np.float64], domain_confidence: NDArray[np.float64], weights: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """Return the place of the weighted order statistic among the sorted residuals of all draws."""
+    of_draws = np.where(residuals < np.inf, weights, 0.0) / residuals.shape[-2]
+    flat = residuals.reshape(*residuals.shape[:-2], -1)
+    ordered = np.take_along_axis(of_draws.reshape(flat.shape), np.argsort(flat, axis=-1), axis=-1)
+    below = np.cumsum(ordered, axis=-1) - ordered
+    most = (1 - domain_confidence) * (1 + of_draws.sum(axis=(-2, -1))) - 1
+    return np.asarray(np.maximum(np.count_nonzero((ordered > 0) & (below <= most[..., None]), axis=-1) - 1, 0))
+
+
 def label_offsets(
-    by_cell: NDArray[np.float64], counts: NDArray[np.bool_], domain_confidence: ArrayLike
+    by_cell: NDArray[np.float64],
+    counts: NDArray[np.bool_],
+    domain_confidence: ArrayLike,
+    weights: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """Return the largest offset of each label that its own cells allow with this confidence, (…, labels).
 
@@ -147,5 +180,6 @@ def label_offsets(
     """
     cells = np.where(counts, by_cell, np.inf)
     n_domains = np.count_nonzero(counts, axis=(-3, -2)) / counts.shape[-3]
-    found = order_statistic(np.moveaxis(cells, -1, -3), n_domains, np.asarray(domain_confidence)[..., None])
+    confidence = np.asarray(domain_confidence)[..., None]
+    found = order_statistic(np.moveaxis(cells, -1, -3), n_domains, confidence, weights)
     return np.where(np.isneginf(found), cells.min(axis=(-3, -2), initial=np.inf), found)

@@ -105,6 +105,7 @@ class Promise(NamedTuple):
     min_cell_size: int
     promised: NDArray[np.bool_]  # labels, or groups of the criterion
     pools: bool  # labels in too few domains, instead of putting them into every set
+    weights: NDArray[np.float64] | None = None  # of the calibration domains; None for equal ones
 
     @classmethod
     def of(
@@ -139,7 +140,9 @@ class Promise(NamedTuple):
     def offset(self, draws: Sequence[Draw], bases: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return what is added to base thresholds, by label."""
         residuals = np.stack([each.asked for each in draws]) - bases
-        return offset_of(residuals, self.promised, self._rare_residuals(draws, bases), self.domain_confidence)
+        weights = None if self.weights is None else self.weights[: residuals.shape[1]]
+        rare = self._rare_residuals(draws, bases)
+        return offset_of(residuals, self.promised, rare, self.domain_confidence, weights)
 
     def _rare_residuals(self, draws: Sequence[Draw], bases: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return what the pooled rows of rare labels allow beyond base thresholds; −∞ for nothing."""
@@ -222,6 +225,7 @@ def fit_adaptive_thresholds(
     batch_sizes: Sequence[int] = BATCH_SIZES,
     label_names: Sequence[Hashable] | None = None,
     on_infeasible: OnRareLabel = "raise",
+    weights: NDArray[np.float64] | None = None,
     rng: np.random.Generator | None = None,
 ) -> AdaptiveThresholds:
     """Calibrate thresholds that adapt to the rows of a domain.
@@ -238,12 +242,13 @@ def fit_adaptive_thresholds(
       fixed thresholds, which hold recall on as many rows as a calibration domain has.
 
     `on_infeasible` says what happens to a label in too few domains: "raise", "widen" (in every set) or "pool" (see
-    `offset_of`). With a criterion as target, its groups stand for the labels.
+    `offset_of`). With a criterion as target, its groups stand for the labels. `weights` are those of the calibration
+    domains, where their order matters.
     """
     check_choice("recall_on", recall_on, get_args(RecallOn))
     rng = np.random.default_rng(0) if rng is None else rng
     options = min_cell_size, label_names, on_infeasible
-    promise = Promise.of(calibration, target_recall, domain_confidence, *options)
+    promise = Promise.of(calibration, target_recall, domain_confidence, *options)._replace(weights=weights)
     most = median_rows(calibration.domains)
     most = most // 2 if recall_on == "later rows" else most  # the other half is to count recall on
     of_calibration = random_batches(promise, calibration, recall_on, rng)

@@ -141,7 +141,7 @@ def joint_thresholds(
         rows = own_scores(scores, labels, domains, target_recall, 1)  # rows of small cells count
         rare = pooled_row_thresholds(rows.scores, rows.labels, rows.n_labels, own.criterion.group_targets)
     counts = (own.n_by_cell > 0)[None]
-    found = offset_of(thresholds_of_cells(own)[None], ~widened, rare, domain_confidence, counts)
+    found = offset_of(thresholds_of_cells(own)[None], ~widened, rare, domain_confidence, counts=counts)
     return thresholds_by_label(found, scores, labels, own.criterion)
 
 

@@ -8,7 +8,7 @@ import signal
 import sys
 from collections import namedtuple
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Annotated, NoReturn
 
@@ -29,7 +29,7 @@ from domaincover.files import fault, is_full
 from domaincover.paper.commands.data_check import data
 from domaincover.paper.commands.study_commands import figures, paper, report, results, run
 from domaincover.terminal.messages import if_stopped, left_behind, speaks_of_options, with_suggestion
-from domaincover.terminal.processes import handling, is_main_process
+from domaincover.terminal.processes import handling
 
 app = typer.Typer(
     help="Set-valued prediction in new domains: every label's recall kept, sets as small as they can be.",
@@ -56,7 +56,7 @@ def main() -> None:
     accept_any_text()
     if_stopped("nothing was written")
     try:
-        with sigterm_as_interrupt() as terminated, _only_main_process_prints(), torch_needed_for("this command"):
+        with sigterm_as_interrupt() as terminated, torch_needed_for("this command"):
             status = app(prog_name=NAME, standalone_mode=False)
     except (InputError, typer.TyperException) as error:
         _fail(with_suggestion(error.format_message()) if isinstance(error, typer.TyperException) else str(error), 2)
@@ -73,7 +73,6 @@ def main() -> None:
         # Python ends `python -m` by SIGINT, whatever the status, if the interrupt came while it ran a text, as modules
         # with dataclasses do when they are imported. It forgets that when it runs the next one, as for a named tuple.
         namedtuple("Forgotten", ())
-    if status == INTERRUPTED and is_main_process():
         _fail(f"stopped; {left_behind()}.", TERMINATED if terminated else INTERRUPTED)
     sys.exit(status if isinstance(status, int) else 0)
 
@@ -115,21 +114,10 @@ def sigterm_as_interrupt() -> Iterator[list[int]]:
         yield received
 
 
-@contextmanager
-def _only_main_process_prints() -> Iterator[None]:
-    """Silence all but the first of several processes; errors are printed by each, afterwards."""
-    if is_main_process():
-        yield
-        return
-    with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
-        yield
-
-
 def _fail(message: str, status: int) -> NoReturn:
     if message:  # typer's is empty if a command is missing and the help is shown
-        process = "" if is_main_process() else f"[process {os.environ['RANK']}] "
         with suppress(BrokenPipeError):  # no reader is left
-            typer.echo(f"domaincover: {process}{' '.join(message.split())}", err=True)
+            typer.echo(f"domaincover: {' '.join(message.split())}", err=True)
     sys.exit(status)
 
 

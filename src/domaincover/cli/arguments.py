@@ -37,7 +37,7 @@ def model_folder() -> Any:
 def table_file() -> Any:
     """Return the argument for a table."""
     return argument(
-        "A .csv, .tsv (also .gz, .zip), .parquet, .arrow or .xlsx file, - for standard input, a folder of .parquet "
+        "A .csv, .tsv (also .gz), .parquet or .arrow file, - for standard input, a folder of .parquet "
         "parts, or one of images: DOMAIN/LABEL/*.png.",
         "TABLE",
     )

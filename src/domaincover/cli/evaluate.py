@@ -17,8 +17,6 @@ from domaincover.terminal.command_options import option, takes
 from domaincover.terminal.messages import warnings_as_notes
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from domaincover.cli.record import RecordOptions
     from domaincover.criteria import TargetRecall
     from domaincover.evaluation import DomainReport
@@ -50,9 +48,6 @@ class EvaluateOptions(LabelledTableOptions):
     """Arguments and options of `evaluate`."""
 
     by: str | None = column("Column with groups of rows, such as sex: report each of them, too.")
-    few_labels: str | None = option(
-        "Numbers of labels, such as 30,100: also say what so many labels of each domain would have done there."
-    )
     style: Literal["table", "json"] = output_format("table")
 
 
@@ -65,8 +60,6 @@ def evaluate(options: EvaluateOptions) -> None:
     found = evaluated(options, options.by)
     target, certificate = found.target_recall, certificate_if_unseen(found.report, found.target_recall, found.model)
     notes = [*found.warnings, *notes_on_evaluation(found.report, found.model, found.extra)]
-    gain = None if options.few_labels is None else _label_gain(options)
-    notes += [] if gain is None else _gain_in_lines(gain)
     shown = Shown(
         found.reports,
         target,
@@ -74,7 +67,6 @@ def evaluate(options: EvaluateOptions) -> None:
         found.settings,
         certificate=certificate,
         adaptation=found.adaptation,
-        label_gain=gain,
         verdict=found.verdict_lines,
         by=options.by,
         groups=found.groups.get(found.thresholds, {}),
@@ -86,47 +78,8 @@ def evaluate(options: EvaluateOptions) -> None:
     else:
         verdict = None if found.verdict is None else found.verdict.to_dict()
         content = {"verdict": verdict, "summary": found.report.summary(target).to_dict(), **found.both_ways(target)}
-        labels = {} if gain is None else {"few_labels": gain.reset_index().to_dict("records")}
         groups = {} if options.by is None else {"by": {options.by: found.group_records()}}
-        print_json({**content, **labels, "domains": found.records(), **groups})
-
-
-def _label_gain(options: EvaluateOptions) -> pd.DataFrame:
-    """Return set size and share at target by number of labels of each domain, over the domains that have the rows."""
-    from domaincover.cli.adaptable import inner_model
-    from domaincover.cli.inputs import ModelColumns
-    from domaincover.cli.part_scores import SavedModel, scored_rows
-    from domaincover.data.tables import open_table
-
-    saved, data = SavedModel.at(options.model), open_table(options.table)
-    fitted, inner = saved.load(), inner_model(saved.load())
-    roles = roles_of(options, saved.extra().get("settings", {}))
-    known = ModelColumns.of(fitted, data).read_labels(data, *roles, inner.classes_.tolist())
-    with warnings_as_notes():
-        scored = scored_rows(fitted, data, with_features=True)
-    found = inner.label_gain_in(scored, known.labels, known.domains, _numbers(options.few_labels or ""))
-    by_number = found.dropna().groupby("labels")
-    means = {"set_size": by_number["set_size"].median(), "share_at_target": by_number["at_target"].mean()}
-    return by_number.size().to_frame("domains").assign(**means)
-
-
-def _gain_in_lines(gain: pd.DataFrame) -> list[str]:
-    """Say what labels of each domain would have done there."""
-    from domaincover.report.readable import percent
-
-    return [
-        f"With {n} labels of each domain: {row.set_size:.2f} labels per set at the median of the rows that come later, "
-        f"{percent(row.share_at_target)} of {row.domains:.0f} domains at target."
-        for n, row in gain.iterrows()
-    ]
-
-
-def _numbers(text: str) -> list[int]:
-    """Return the numbers in an option such as 30,100."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and int(part) >= 1 for part in parts):
-        raise InputError(f"--few-labels takes numbers such as 30,100, got {text!r}.")
-    return sorted({int(part) for part in parts})
+        print_json({**content, "domains": found.records(), **groups})
 
 
 NONE_MOVED = "Thresholds are the fixed ones in every domain: their rows are too few, or say too little, to move them."

@@ -13,7 +13,6 @@ from domaincover.cli.outputs import Shown, shown_name
 from domaincover.errors import torch_needed_for
 from domaincover.terminal.command_options import takes
 from domaincover.terminal.messages import if_stopped, logs_as_messages, say, warnings_as_notes
-from domaincover.terminal.processes import is_main_process
 
 if TYPE_CHECKING:
     from domaincover.cli.inputs import LabelledTable
@@ -69,10 +68,9 @@ def fit(options: FitOptions) -> None:
             _say_time_left(model, training.n_domains, options)
         assessment = _assess(model, training, settings, options) if options.hold_out_domains > 0 else None
         fitted = _final_fit(model, training, options) if assessment is None or options.final_fit else assessment.model
-        if is_main_process():
-            extra = {"settings": settings, "assessment": assessment.to_dict() if assessment else None}
-            extra["input"] = learned_input(fitted, training.X, training.domains, fingerprints=options.fingerprints)
-            save(fitted, options.out, extra=extra)
+        extra = {"settings": settings, "assessment": assessment.to_dict() if assessment else None}
+        extra["input"] = learned_input(fitted, training.X, training.domains, fingerprints=options.fingerprints)
+        save(fitted, options.out, extra=extra)
     folder = shlex.quote(str(options.out))
     adapts = f" --domain {shlex.quote(str(options.domain))}" if can_adapt(fitted) else ""
     say(f"The model is in {options.out}. Next: domaincover predict {folder} TABLE{adapts} --out sets.parquet")

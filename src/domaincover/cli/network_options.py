@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from domaincover.cli.arguments import column
 from domaincover.cli.checkpoint_folder import checkpoints_of
 from domaincover.errors import InputError
-from domaincover.options import DEVICES, TRACKERS, Learn, Precision, TextFeatures
+from domaincover.options import DEVICES, Learn, Precision, TextFeatures
 from domaincover.terminal.command_options import one_of, option
 from domaincover.terminal.messages import if_stopped
-from domaincover.terminal.processes import is_main_process
 
 if TYPE_CHECKING:
     from domaincover.data.tables import Table
@@ -150,40 +149,27 @@ class TrainingOptions:
     checkpoints: Path | None = option("Folder for checkpoints; removed once the model is saved.")
     checkpoint_minutes: float = option("Minutes between checkpoints within an epoch.", 10.0)
     resume: bool = option("Continue from the checkpoints of an interrupted fit.", False)
-    precision: Precision = option("Mixed precision, with accelerate.", "full")
+    precision: Precision = option("Mixed precision.", "full")
     accumulate: int = option("Split each batch into so many parts to save memory.", 1, min=1)
     on_disk: bool = option(
         "Train networks without reading the features into memory, from Parquet or Arrow of any size.", False
     )
     scratch: Path | None = option("Folder for the temporary files of --on-disk; default: the system's.")
-    tracker: list[str] | None = option(
-        "csv, tensorboard, mlflow or wandb; may be repeated.", autocompletion=one_of(lambda: TRACKERS)
-    )
-    tracking: Path = option("Folder for the output of trackers.", Path("tracking"))
 
     def parameters(self) -> dict[str, Any]:
         """Return parameters of a network classifier, only those that were given."""
-        import torch
-
-        from domaincover.training.engine import check_precision
-        from domaincover.training.listeners import check_tracker
         from domaincover.training.settings import TrainingRun
 
-        trackers = tuple(self.tracker or ())
-        for tracker in trackers:
-            check_tracker(tracker)
-        on_cpu = self.device == "cpu" or (self.device == "auto" and not torch.cuda.is_available())
-        check_precision("cpu" if on_cpu else "cuda", self.precision)
         if self.scratch is not None and not self.on_disk:
             raise InputError("--scratch is for the temporary files of --on-disk; give both, or neither.")
         if self.resume and self.checkpoints is None:
             raise InputError("--resume continues from checkpoints; name their folder with --checkpoints.")
-        names = ("checkpoints", "checkpoint_minutes", "resume", "precision", "accumulate", "tracking")
-        run = TrainingRun(trackers=trackers, **{name: getattr(self, name) for name in names})
+        names = ("checkpoints", "checkpoint_minutes", "resume", "precision", "accumulate")
+        run = TrainingRun(**{name: getattr(self, name) for name in names})
         given: dict[str, Any] = {
             **self._learned(),
             "device": None if self.device == "auto" else self.device,
-            "run": None if run == TrainingRun(tracking=self.tracking) else run,
+            "run": None if run == TrainingRun() else run,
         }
         return {name: value for name, value in given.items() if value is not None}
 
@@ -191,7 +177,7 @@ class TrainingOptions:
         self, table: Table, images: Iterable[str], command: dict[str, Any]
     ) -> AbstractContextManager[None]:
         """Lock the folder of checkpoints until the model is saved, or reject another fit's."""
-        if self.checkpoints is None or not is_main_process():
+        if self.checkpoints is None:
             return nullcontext()
         if_stopped("its checkpoints are kept, and the same command with --resume continues from them")
         identity = {**command, **self._learned(), "table": _digest(table, images)}

@@ -1,8 +1,8 @@
-"""Run steps on the parts of a table: in this process, on workers of this machine, or on a dask scheduler's.
+"""Run steps on the parts of a table: in this process, or in several.
 
 A file is a table of one part: its steps run as they are. Of several parts, one that fails does not stop the others,
-unless they would fail as well: the disk is full, or the cluster is gone. Steps write files that appear whole, so that
-the same command goes on where this one ended.
+unless they would fail as well, as on a full disk. Steps write files that appear whole, so that the same command goes on
+where this one ended.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -25,7 +24,7 @@ import typer
 from domaincover.errors import InputError, one_line
 from domaincover.files import is_full, remove_leftovers, unfinished_name, writing
 from domaincover.terminal.command_options import option
-from domaincover.terminal.processes import DIED, KILLED, in_processes, in_turn, on_cluster
+from domaincover.terminal.processes import in_processes, in_turn
 
 if TYPE_CHECKING:
     from domaincover.data.tables import Table
@@ -36,13 +35,12 @@ PACKAGES = ("sklearn", "lightgbm", "xgboost")  # whose classifiers a model may c
 
 
 class PartOutcome(NamedTuple):
-    """What a step returned and warned of; or why it failed, and whether others would too; or a fault's traceback."""
+    """What a step returned and warned of; or why it failed, and whether others would too."""
 
     result: Any = None
     notes: tuple[str, ...] = ()
     reason: str | None = None
     stops_others: bool = False
-    fault: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,38 +51,24 @@ class PartOptions:
     workers: int | None = option(
         "Work on parts in so many processes of this machine; default: one part after the other.", min=1
     )
-    scheduler: str | None = option(
-        "Work on parts on the workers of a dask scheduler, such as tcp://host:8786; they share its files.",
-        metavar="ADDRESS",
-    )
     scratch: Path | None = option(
-        "Folder for the scores of parts, removed at the end; default: that of predict --out, or a temporary one, which "
-        "--scheduler cannot use."
+        "Folder for the scores of parts, removed at the end; default: that of predict --out, or a temporary one."
     )
 
     def check(self, table: Table) -> None:
-        """Reject what contradicts each other, and workers for a table that is not in parts."""
-        if self.workers is None and self.scheduler is None:
-            return
-        option = "--scheduler" if self.workers is None else "--workers"
-        if self.workers is not None and self.scheduler is not None:
-            raise InputError("--workers starts workers on this machine, --scheduler uses others; give one of them.")
-        if self.scheduler is not None and "://" not in self.scheduler:
-            raise InputError(f"a scheduler's address has the form tcp://host:8786, got {self.scheduler!r}.")
-        if not hasattr(table, "parts"):
-            raise InputError(f"{option} is for the parts of a folder, and {table.path} is one table.")
+        """Reject workers for a table that is not in parts."""
+        if self.workers is not None and not hasattr(table, "parts"):
+            raise InputError(f"--workers is for the parts of a folder, and {table.path} is one table.")
 
     def runs(self, *, in_parts: bool) -> PartRuns:
         """Return what runs steps there."""
-        return PartRuns(self.scheduler, self.workers or 1, in_parts)
+        return PartRuns(self.workers or 1, in_parts)
 
     @contextmanager
     def scratch_folder(self, default: Path | None = None) -> Iterator[Path]:
         """Give a folder for scores: within the one asked for, the default, or a temporary one."""
         above = self.scratch or default
         if above is None:
-            if self.scheduler is not None:
-                raise InputError("--scheduler needs --scratch FOLDER, a folder that all workers can write to.")
             with tempfile.TemporaryDirectory(prefix="domaincover-") as name:
                 yield Path(name)
             return
@@ -100,9 +84,8 @@ class PartOptions:
 
 @dataclass(frozen=True)
 class PartRuns:
-    """Runs steps on items: one after the other, in several processes, or on the workers of a scheduler."""
+    """Runs steps on items: one after the other, or in several processes."""
 
-    scheduler: str | None = None
     n_processes: int = 1
     in_parts: bool = True
 
@@ -117,18 +100,14 @@ class PartRuns:
             yield from ((item, _done(step, item)) for item in items)
             return
         work = partial(_outcome, step)
-        if self.scheduler is not None:
-            ended = on_cluster(items, work, self.scheduler, _lost)
-        elif (n_processes := min(self.n_processes, len(items))) > 1:
-            ended = in_processes(items, work, n_processes, _lost)
+        if (n_processes := min(self.n_processes, len(items))) > 1:
+            ended = in_processes(items, work, n_processes, lambda reason: PartOutcome(reason=f"{reason}."))
         else:
             ended = in_turn(items, work)
         failures: list[str] = []
         n_done = 0
         try:
             for item, outcome in ended:
-                if outcome.fault:
-                    raise RuntimeError(f"at {item}: {outcome.fault}")
                 for note in outcome.notes:
                     warnings.warn(note, stacklevel=2)
                 if outcome.reason is None:
@@ -168,8 +147,6 @@ def _outcome(step: Callable[[Item], Result], item: Item) -> PartOutcome:
             return PartOutcome(reason=f"out of memory at {item}; use smaller parts.", stops_others=True)
         except OSError as error:
             return PartOutcome(reason=f"{one_line(error)}.", stops_others=is_full(error))
-        except Exception:  # a fault of our own, of which a scheduler would pass on no traceback
-            return PartOutcome(fault=traceback.format_exc())
     return PartOutcome(result, tuple(dict.fromkeys(str(warning.message) for warning in caught)))
 
 
@@ -204,10 +181,6 @@ def _threads(n_modules: int) -> Any:  # noqa: ARG001 - looked for anew only wher
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
-
-
-def _lost(reason: str) -> PartOutcome:
-    return PartOutcome(reason=f"{reason}.", stops_others=reason not in (DIED, KILLED))
 
 
 def _located(message: str, item: Any) -> str:

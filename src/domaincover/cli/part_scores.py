@@ -28,7 +28,7 @@ from domaincover.data import tables
 from domaincover.data.identity import typed_names
 from domaincover.data.tables import Table
 from domaincover.data.tables.arrow_tables import PartTable
-from domaincover.data.tables.faults import reading
+from domaincover.data.tables.table import reading
 from domaincover.errors import InputError
 from domaincover.files import write_whole
 from domaincover.prediction_sets import Sets

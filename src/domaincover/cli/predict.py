@@ -71,7 +71,7 @@ def predict(options: PredictOptions) -> None:
         check_output_folder(out, data, options.model)
         if_stopped("finished parts are kept, and the same command continues from there")
     elif options.parts != PartOptions():
-        raise InputError(f"--workers, --scheduler and --scratch write parts: --out must be a folder, not {out}.")
+        raise InputError(f"--workers and --scratch write parts: --out must be a folder, not {out}.")
     else:
         check_ending(out)
     check_not_table(out, "--out", table)

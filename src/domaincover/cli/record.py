@@ -56,8 +56,7 @@ def record(options: RecordOptions) -> None:
     from domaincover.cli.part_scores import scored_rows
     from domaincover.report.domain_table import domain_table
     from domaincover.report.record_page import record_lines, write_record_page
-    from domaincover.saving.models import load_extra
-    from domaincover.saving.record_file import write_record
+    from domaincover.saving.models import load_extra, write_record
 
     settings = (load_extra(options.model) or {}).get("settings", {})
     with only_writer(options.model):

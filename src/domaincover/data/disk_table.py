@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from domaincover.data.tables import ROWS_AT_ONCE, Table, open_table
-from domaincover.data.tables.arrow_columns import to_pandas
+from domaincover.data.tables.arrow_tables import TypedTable, to_pandas
 from domaincover.data.tables.table import no_column
 from domaincover.errors import InputError
 from domaincover.files import writing
@@ -66,7 +66,7 @@ class DiskTable:
         first_row: int = 0,
     ) -> None:
         table = path if isinstance(path, Table) else open_table(Path(path))
-        if table.n_rows is None:
+        if not isinstance(table, TypedTable):
             raise InputError(f"{table.path} is not Parquet or Arrow, whose rows can stay on disk; write Parquet first.")
         self.columns = list(table.columns) if columns is None else _names(columns)
         for name in self.columns:

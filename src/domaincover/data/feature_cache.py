@@ -1,32 +1,32 @@
 """Disk cache of features, computed once for every distinct text or image.
 
-A folder per model and settings contains shards: files with the digests and features of up to some thousand items.
-Shards are written atomically and never change, so an interrupted run can be resumed and several processes can share
-the folder; at worst they compute an item twice.
+A folder per model and settings contains files with the digests and features of some thousand items each. They are
+written atomically and never change, so an interrupted run can be resumed and several processes can share the folder; at
+worst they compute an item twice. A file that cannot be read is removed, and its features are computed again.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
 import os
 import secrets
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from domaincover.errors import InputError
 from domaincover.files import write_whole
 
 KEY_BYTES = 16
-Keys = NDArray[np.void]
+FILE_ITEMS = 1_000
+Keys = list[bytes]
 Compute = Callable[[NDArray[np.int64]], Iterable[tuple[NDArray[np.int64], NDArray[np.float32]]]]
 
 
@@ -47,17 +47,17 @@ def home_folder() -> Path:
 
 def text_keys(texts: Iterable[str]) -> Keys:
     """Return a digest of every text."""
-    return _joined(_digest(text.encode()).digest() for text in texts)
+    return [_digest(text.encode()).digest() for text in texts]
 
 
 def file_keys(paths: Iterable[str | Path]) -> Keys:
     """Return a digest of the content of every file; an unreadable file gets a unique random key."""
-    return _joined(map(_file_digest, paths))
+    return [*map(_file_digest, paths)]
 
 
 def array_keys(images: Iterable[NDArray[Any]]) -> Keys:
     """Return a digest of the values, type and shape of every image."""
-    return _joined(_digest(f"{image.dtype.str}{image.shape}".encode(), image).digest() for image in images)
+    return [_digest(f"{image.dtype.str}{image.shape}".encode(), image).digest() for image in images]
 
 
 def model_key(config: Mapping[str, Any], tensors: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
@@ -70,11 +70,10 @@ def model_key(config: Mapping[str, Any], tensors: Mapping[str, Any], settings: M
 
 
 class FeatureCache:
-    """Cache of features in a folder, a shard for every `shard_items` items; with None, features are only computed."""
+    """Cache of features in a folder, a file for every `FILE_ITEMS` items; with None, features are only computed."""
 
-    def __init__(self, folder: str | Path | None, shard_items: int = 1_000) -> None:
+    def __init__(self, folder: str | Path | None) -> None:
         self.folder = None if folder is None else Path(folder)
-        self.shard_items = shard_items
 
     def features(self, model: str, keys: Keys, n_features: int, compute: Compute) -> NDArray[np.float32]:
         """Return the features of all rows, shape (rows, features).
@@ -82,80 +81,55 @@ class FeatureCache:
         `compute` is called with the first row of every distinct key that is not cached, and yields blocks of rows and
         features. Rows of NaN mark items that cannot be read; they are not cached.
         """
-        distinct, first, inverse = np.unique(keys.view(f"S{KEY_BYTES}"), return_index=True, return_inverse=True)
-        result = np.full((len(keys), n_features), np.nan, dtype=np.float32)
         folder = None if self.folder is None else self.folder / model
-        known = _fill_from_disk(folder, distinct, first, result)
-        missing = np.sort(first[~known])
-        unsaved: list[NDArray[np.int64]] = []
+        known = {} if folder is None else _kept_in(folder, n_features)
+        first = dict(zip(reversed(keys), reversed(range(len(keys))), strict=True))
+        missing = np.array(sorted(row for key, row in first.items() if key not in known), dtype=np.int64)
+        new: dict[bytes, NDArray[np.float32]] = {}
         try:
             for rows, features in compute(missing) if len(missing) else ():
-                result[rows] = features
-                unsaved.append(rows[~np.isnan(features).any(axis=1)])
-                if sum(map(len, unsaved)) >= self.shard_items:
-                    folder = _write_shard(folder, keys, result, unsaved)
-                    unsaved = []
+                new |= zip((keys[row] for row in rows), features, strict=True)
+                if len(new) >= FILE_ITEMS:
+                    folder = _keep(folder, new)
+                    known, new = known | new, {}
         finally:  # also after Ctrl-C
-            _write_shard(folder, keys, result, unsaved)
-        again = np.flatnonzero(first[inverse] != np.arange(len(keys)))
-        result[again] = result[first[inverse[again]]]
-        return result
+            _keep(folder, new)
+        known |= new
+        return np.array([known[key] for key in keys], dtype=np.float32).reshape(len(keys), n_features)
 
 
-def _write_shard(
-    folder: Path | None, keys: Keys, features: NDArray[np.float32], unsaved: Sequence[NDArray[np.int64]]
-) -> Path | None:
-    """Write some rows as a shard; return the folder, None if it cannot be written to."""
-    if folder is None or not any(map(len, unsaved)):
+def _keep(folder: Path | None, features: Mapping[bytes, NDArray[np.float32]]) -> Path | None:
+    """Write features to a file of their own; return the folder, None if it cannot be written to."""
+    read = {key: values for key, values in features.items() if not np.isnan(values).any()}
+    if folder is None or not read:
         return folder
-    rows = np.concatenate(unsaved)
-    own = keys[rows].view(np.uint8).reshape(-1, KEY_BYTES)
-    checksum = {"checksum": _digest(own, features[rows]).hexdigest()}
+    content = io.BytesIO()
+    keys = np.frombuffer(b"".join(read), np.uint8).reshape(-1, KEY_BYTES)
+    np.savez(content, keys=keys, features=np.array([*read.values()], dtype=np.float32))
     try:
-        content = save({"keys": own, "features": features[rows]}, checksum)
-        write_whole(folder / f"{secrets.token_hex(8)}.safetensors", content)
+        write_whole(folder / f"{secrets.token_hex(8)}.npz", content.getbuffer())
     except InputError as error:  # the features may have taken hours and are still returned
         warnings.warn(f"features are not kept: {error}", stacklevel=3)
         return None
     return folder
 
 
-def _fill_from_disk(
-    folder: Path | None, distinct: NDArray[np.bytes_], first: NDArray[np.intp], result: NDArray[np.float32]
-) -> NDArray[np.bool_]:
-    """Fill in the cached features of the first row of each distinct key; return a mask of the keys found."""
-    known = np.zeros(len(distinct), dtype=bool)
-    for path in [] if folder is None else sorted(folder.glob("*.safetensors")):
-        if known.all():
-            break
+def _kept_in(folder: Path, n_features: int) -> dict[bytes, NDArray[np.float32]]:
+    """Return the features that are kept in a folder, by key."""
+    known: dict[bytes, NDArray[np.float32]] = {}
+    for path in sorted(folder.glob("*.npz")):
         try:
-            with safe_open(path, framework="numpy") as shard:
-                keys = _checked(shard.get_tensor("keys"), np.uint8, (-1, KEY_BYTES))
-                at = np.searchsorted(distinct, sought := keys.view(distinct.dtype)[:, 0]).clip(max=len(distinct) - 1)
-                is_new = (distinct[at] == sought) & ~known[at]
-                if not is_new.any():  # features are read only if there are any to add
-                    continue
-                features = _checked(shard.get_tensor("features"), np.float32, (len(keys), result.shape[1]))
-                if (shard.metadata() or {}).get("checksum") != _digest(keys, features).hexdigest():
-                    raise ValueError("its checksum differs")
-        except OSError as error:
-            warnings.warn(f"features in {path} cannot be read: {error.strerror or error}.", stacklevel=3)
-            continue
-        except (SafetensorError, ValueError) as error:
-            warnings.warn(f"{path} is corrupt ({error}), so its features are computed again.", stacklevel=3)
+            with open(path, "rb") as file:
+                kept: Any = np.load(file, allow_pickle=False)
+                keys, features = kept["keys"], kept["features"]  # whose checksums are compared
+            if keys.shape != (len(features), KEY_BYTES) or features.shape != (len(keys), n_features):
+                raise ValueError("its shapes differ")
+            known |= zip((key.tobytes() for key in keys), features, strict=True)
+        except Exception as error:  # damaged archives fail in many ways
+            warnings.warn(f"{path} cannot be read ({error}), so its features are computed again.", stacklevel=3)
             with contextlib.suppress(OSError):
                 path.unlink()
-            continue
-        result[first[at[is_new]]] = features[is_new]
-        known[at[is_new]] = True
     return known
-
-
-def _checked(tensor: NDArray[Any], kind: type[np.generic], shape: tuple[int, int]) -> NDArray[Any]:
-    """Return a tensor of a shard; raise ValueError if it has another type or shape."""
-    if tensor.dtype != kind or tensor.ndim != 2 or tensor.shape[1] != shape[1] or shape[0] not in (-1, len(tensor)):
-        raise ValueError(f"a tensor of {tensor.dtype} of shape {tensor.shape}")
-    return np.ascontiguousarray(tensor)
 
 
 def _digest(*content: bytes | NDArray[Any]) -> Any:
@@ -163,10 +137,6 @@ def _digest(*content: bytes | NDArray[Any]) -> Any:
     for part in content:
         digest.update(part if isinstance(part, bytes) else np.ascontiguousarray(part).data)
     return digest
-
-
-def _joined(digests: Iterable[bytes]) -> Keys:
-    return np.frombuffer(b"".join(digests), dtype=f"V{KEY_BYTES}")
 
 
 def _file_digest(path: str | Path) -> bytes:

@@ -24,7 +24,7 @@ from domaincover.estimators.conformal import ConformalSetClassifier
 from domaincover.estimators.diagnosis import Diagnosis, diagnose
 from domaincover.estimators.domain_generalization import DomainGeneralizationClassifier
 from domaincover.estimators.erm import ERMClassifier
-from domaincover.estimators.folds import n_folds_of
+from domaincover.estimators.folds import n_folds_of, places_in_order
 from domaincover.estimators.promised import PromisedSetClassifier
 from domaincover.estimators.scorer_fits import clone_for
 from domaincover.estimators.set_cover import SetCoverClassifier
@@ -134,7 +134,7 @@ def assess(
     target_recall: TargetRecall | None = None,
     random_state: Any = None,
 ) -> Assessment:
-    """Fit a copy of the model on some of the domains, and evaluate it on the others.
+    """Fit a copy of the model on some of the domains, and evaluate it on the others: the last ones with `domain_order`.
 
     A single-label model on the same split is the baseline: ERM with the same network, or the same estimator without
     sets. A model that can adapt is evaluated twice: with thresholds adapted to the rows of each domain, and with its
@@ -150,7 +150,10 @@ def assess(
     labels = code_names(y, "labels", n_rows)
     criterion = criterion_for(target, labels.names, getattr(model, "criterion", "min-recall"))
     judged = _Judged(X, labels, code_names(domains, "domains", n_rows), criterion)
-    split = _split(judged.domains, hold_out_domains, hold_out_rows, *generators(random_state, "assessment"))
+    order = getattr(model, "domain_order", None)
+    places = None if order is None else places_in_order(judged.domains.names, order)
+    (rng,) = generators(random_state, "assessment")
+    split = _split(judged.domains, hold_out_domains, hold_out_rows, rng, places)
     min_cell_size = judged.cell_size(split.unseen, min_cell_size, candidates[MODEL].usual_cell_size)
     *examples, of_domains = (_safe_indexing(part, split.train) for part in (X, y, domains))
     fitted = {
@@ -174,7 +177,8 @@ def rows_to_train_on(
 ) -> NDArray[np.int64]:
     """Return the rows that `assess` fits on with the same settings."""
     coded = code_names(domains, "domains", _num_samples(domains))
-    return _split(coded, hold_out_domains, hold_out_rows, *generators(random_state, "assessment")).train
+    (rng,) = generators(random_state, "assessment")
+    return _split(coded, hold_out_domains, hold_out_rows, rng).train
 
 
 def n_fits(model: SetClassifier, n_domains: int) -> int:
@@ -270,7 +274,13 @@ def _candidates(model: SetClassifier) -> dict[str, SetClassifier]:
     return {MODEL: model} if baseline is None else {MODEL: model, BASELINE: baseline}
 
 
-def _split(domains: Coded, hold_out_domains: float, hold_out_rows: float, rng: np.random.Generator) -> Split:
+def _split(
+    domains: Coded,
+    hold_out_domains: float,
+    hold_out_rows: float,
+    rng: np.random.Generator,
+    places: NDArray[np.int64] | None = None,
+) -> Split:
     for part, what in ((hold_out_domains, "domains"), (hold_out_rows, "rows")):
         if not 0 < part < 1:
             raise InputError(f"the share of {what} to hold out must lie between 0 and 1, got {part:g}.")
@@ -278,9 +288,11 @@ def _split(domains: Coded, hold_out_domains: float, hold_out_rows: float, rng: n
     if n_domains < 2:
         raise InputError("there is only one domain; holding out domains needs at least two.")
     n_unseen = n_held_out(n_domains, hold_out_domains)
-    drawn = draw_domains(domains.codes, n_domains - n_unseen, n_unseen, rng)
+    unseen = draw_domains(domains.codes, n_domains - n_unseen, n_unseen, rng).unseen
+    if places is not None:
+        unseen = np.flatnonzero(places >= n_domains - n_unseen)
     rows = np.arange(len(domains.codes))
-    is_unseen = np.isin(domains.codes, drawn.unseen)
+    is_unseen = np.isin(domains.codes, unseen)
     train, seen = hold_out_share(domains.codes, rows[~is_unseen], hold_out_rows, rng)
     if len(seen) == 0:
         raise InputError(

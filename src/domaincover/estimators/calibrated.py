@@ -231,7 +231,12 @@ class CalibratedSetClassifier(CalibratedPredictor, SetClassifier):
         if self._promised is not None and self.on_infeasible == "widen" and len(targets.domain_names) == 1:
             return [Part(rows, rows[:0])]
         (rng,) = generators(self.random_state, "calibration")
-        return plan_parts(targets, self.calibration, self.folds, self.calibration_domains, self._promised, rng)
+        options = self.calibration, self.folds, self.calibration_domains, self._promised, rng
+        return plan_parts(targets, *options, self._places(targets.domain_names))
+
+    def _places(self, names: Sequence[Any]) -> NDArray[np.int64] | None:  # noqa: ARG002
+        """Return the place of each domain in their order; None where it does not matter."""
+        return None
 
     def _check_promise(self, targets: Targets, parts: Sequence[Part]) -> NDArray[np.bool_]:
         """Reject, before training, too few calibration domains, or domains that the estimator has seen.

@@ -17,7 +17,6 @@ from domaincover.criteria import Criterion
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import LazyExamples
 from domaincover.errors import InputError
-from domaincover.training.engine import Engine
 from domaincover.training.loop import DIVERGED
 from domaincover.training.pools import no_longer_readable, score
 
@@ -27,23 +26,15 @@ CONFIDENCE = 0.9  # of the order statistic over held-out domains
 class HeldOutDomains:
     """Examples of held-out domains, and their scores under a network."""
 
-    def __init__(self, data: DomainDataset, engine: Engine | None = None) -> None:
-        self.labels, self.domains, self.n_labels = data.labels, data.domains, data.n_labels
-        self._engine = engine or Engine()
+    def __init__(self, data: DomainDataset, device: str = "cpu") -> None:
+        self.labels, self.domains, self._device = data.labels, data.domains, device
         self._examples: Any = data.examples  # examples in memory are moved to the device once
         if not isinstance(data.examples, LazyExamples):
-            self._examples = torch.as_tensor(data.examples).to(self._engine.device)
+            self._examples = torch.as_tensor(data.examples).to(device)
 
     def scores(self, network: Callable[[Tensor], Tensor]) -> NDArray[np.float32]:
-        """Return the scores, (example, label); several processes compute a part each."""
-        n_rows = len(self.labels)
-        part = self._engine.shard.part(n_rows)
-        if part.start == part.stop:  # fewer rows than processes: compute a row that is then ignored
-            part = slice(0, 0)
-        own = score(network, self._examples[part if part.stop else slice(1)], self._engine.device)
-        scores = np.zeros((n_rows, own.shape[1]), dtype=own.dtype)
-        scores[part] = own[: part.stop - part.start]
-        scores = self._engine.sum(torch.from_numpy(scores)).numpy()
+        """Return the scores, (example, label)."""
+        scores = score(network, self._examples, self._device)
         if isinstance(self._examples, LazyExamples) and (unread := np.isposinf(scores).all(axis=1)).any():
             raise no_longer_readable(self._examples.sources[unread][0])
         if not np.isfinite(scores).all():

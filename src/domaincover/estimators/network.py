@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from domaincover.estimators.judges import HeldOutDomains
     from domaincover.estimators.source_network import SourceNetwork
-    from domaincover.training.engine import Engine
     from domaincover.training.loop import History
     from domaincover.training.objectives import Objective
     from domaincover.training.settings import TrainingRun, TrainingSettings
@@ -48,7 +47,7 @@ class NetworkFit(NamedTuple):
     held_out: DomainDataset | None
     judge: Any
     rngs: list[np.random.Generator]
-    engine: Engine
+    device: str
 
 
 class _Network(NetworkPredictor, SetClassifier):
@@ -183,7 +182,6 @@ class NetworkClassifier(_Network):
     def _prepare(self, X: Any, y: Any, domains: Any) -> NetworkFit:
         """Check the arguments of `fit`, draw the held-out domains, and encode."""
         from domaincover.estimators.judges import HeldOutDomains
-        from domaincover.training.settings import TrainingRun
 
         X = self._inputs.checked(self, X, reset=True)
         self._check_settings()
@@ -201,13 +199,12 @@ class NetworkClassifier(_Network):
         # Fitted without the held-out domains, which stay as new to the encoder as any other new domain.
         name = str(getattr(self, "feature_names_in_", [""])[0])
         self.encoder_ = self._inputs.fitted_encoder(_rows(X, trains), device, name, self.standardize)
-        engine = (self.run or TrainingRun()).engine(device)
         held_out = self._examples(X, targets, judges, 0) if judges.any() else None
-        judge = None if held_out is None else self._judge(HeldOutDomains(held_out, engine))
+        judge = None if held_out is None else self._judge(HeldOutDomains(held_out, device))
         examples = self._examples(X, targets, trains, self.min_cell_size if self._merges_small_cells else 0)
         for earlier in ("layers_", "network_"):
             self.__dict__.pop(earlier, None)
-        return NetworkFit(self, targets, trains, examples, held_out, judge, rngs[1:], engine)
+        return NetworkFit(self, targets, trains, examples, held_out, judge, rngs[1:], device)
 
     def _finish(self, fit: NetworkFit, network: nn.Module, history: History) -> None:
         """Take over a trained network, and learn the rest from its training."""
@@ -216,7 +213,7 @@ class NetworkClassifier(_Network):
 
             self.layers_ = to_layers(network.to("cpu"))
         else:
-            self.network_ = network.to(fit.engine.device)
+            self.network_ = network.to(fit.device)
         self._learn(fit, history)
         self._history = history
         if not self._inputs.is_dense:
@@ -250,8 +247,6 @@ class NetworkClassifier(_Network):
     def _check_settings(self) -> None:
         import torch
 
-        from domaincover.training.engine import n_processes
-
         self._inputs.check()
         check_criterion(self.criterion, self.target_recall)
         for name, known in (("iterate", get_args(Iterate)), ("recall_from", (None, *get_args(RecallFrom)))):
@@ -265,8 +260,6 @@ class NetworkClassifier(_Network):
             raise InputError(
                 f"validation_domains is a share of the domains from 0 to below 1, got {self.validation_domains:g}."
             )
-        if n_processes() > 1 and not isinstance(self.random_state, int | np.integer):
-            raise InputError("with several processes random_state must be an integer, so that all draw the same.")
 
     def __sklearn_is_fitted__(self) -> bool:
         return super().__sklearn_is_fitted__() or "network_" in vars(self)

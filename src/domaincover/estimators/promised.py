@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
+from domaincover.calibration.adaptation import recency_weights
 from domaincover.calibration.adaptation_fit import Promise, ScoredRows, fit_adaptive_thresholds
 from domaincover.calibration.confidence import order_ranks
 from domaincover.calibration.familiarity import fit_familiarity
@@ -22,7 +23,7 @@ from domaincover.data.dataset import count_cells
 from domaincover.errors import InputError, check_choice
 from domaincover.estimators.base import Targets, generators
 from domaincover.estimators.calibrated import CalibratedSetClassifier, Fitted, ScoredParts, has_probabilities
-from domaincover.estimators.folds import FOLDS, Part, folds_of
+from domaincover.estimators.folds import FOLDS, Part, folds_of, places_in_order
 from domaincover.estimators.label_features import LabelFeatures
 from domaincover.options import LabelRows, OnRareLabel, PromiseCalibration
 from domaincover.prediction_sets import check_share
@@ -85,6 +86,12 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
     label_rows : {"uncertain", "random"}, default="uncertain"
         Which rows of a new domain `choose_rows` chooses to be labelled: uncertain ones that lie apart, or random ones.
         Calibration labels rows of its domains by the same rule.
+    domain_order : sequence or None, default=None
+        The names of the domains from the first to the last, such as years, where new domains come after them and drift.
+        No estimator is fitted on domains that come after those that it calibrates: "cross-fit" goes forward in `folds`
+        blocks after a first one that only trains, and "held-out-domains" calibrates on the last domains. Recent domains
+        weigh more, with the factor (1 + domain_confidence) / 2 for each step back. `assess` holds out the last domains.
+        docs/promises.md says what is proved. None draws domains at random.
     n_jobs : int or None, default=None
         Number of processes that fit the estimator, as joblib counts them; domaincover's networks train together anyway.
     random_state : int, RandomState or None, default=None
@@ -126,6 +133,7 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
     on_infeasible: OnRareLabel = "pool"
     few_labels: Sequence[int] = (30, 100, 300)
     label_rows: LabelRows = "uncertain"
+    domain_order: Sequence[Any] | None = None
 
     _infeasible_options = get_args(OnRareLabel)
 
@@ -145,7 +153,12 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
         numbers = np.atleast_1d(np.asarray(self.few_labels))
         if numbers.size and (numbers.dtype.kind not in "iu" or numbers.min() < 2):
             raise InputError(f"few_labels must be whole numbers of at least 2, or empty, got {self.few_labels!r}.")
+        if self.domain_order is not None and self.calibration == "jackknife-minmax":
+            raise InputError("domain_order has no effect with calibration='jackknife-minmax'; choose 'cross-fit'.")
         super()._check_settings()
+
+    def _places(self, names: Sequence[Any]) -> NDArray[np.int64] | None:
+        return None if self.domain_order is None else places_in_order(names, self.domain_order)
 
     def _rare_labels(self, n_by_cell: NDArray[np.int64]) -> OnRareLabel:
         """Return what happens to labels in too few domains: without any label to promise there is nothing to pool."""
@@ -171,35 +184,42 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
         promise = criterion, self.domain_confidence
         options: dict[str, Any] = {"min_cell_size": self.min_cell_size, "on_infeasible": self.on_infeasible}
         options["label_names"] = self.classes_.tolist()
+        places = self._places(targets.domain_names)
+        weights = None if places is None else recency_weights(len(places), self.domain_confidence)[places]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # what cannot be promised was said before training
             if self.calibration == "jackknife-minmax":
                 self.thresholds_ = joint_thresholds(*calibration.labelled_scores, *promise, **options)
-                self._keep_residuals(calibration)
+                self._keep_residuals(calibration, None)
                 return
-            options_of_rows = options | {"training": training}
+            options_of_rows = options | {"training": training, "weights": weights}
             given = fit_adaptive_thresholds(calibration, *promise, **options_of_rows, rng=rngs[0])
             options_of_rows["recall_on"] = "later rows"
             later = fit_adaptive_thresholds(calibration, *promise, **options_of_rows, rng=rngs[1])
             self.adaptation_, self.later_adaptation_ = given._asdict(), later._asdict()
             if len(self.few_labels):
-                self._calibrate_labels(X, Promise.of(calibration, *promise, **options), scored, rngs[3])
+                for_labels = Promise.of(calibration, *promise, **options)._replace(weights=weights)
+                self._calibrate_labels(X, for_labels, scored, rngs[3])
         self.familiarity_ = fit_familiarity(*calibration[:2], calibration.domains, criterion, rng=rngs[2])._asdict()
         if not criterion.constrained.all():
             self.free_thresholds_ = free_thresholds(calibration.scores, calibration.labels)
         self.thresholds_ = self._by_label(given.fixed)
-        self._keep_residuals(calibration)
+        self._keep_residuals(calibration, places)
 
-    def _keep_residuals(self, rows: ScoredRows) -> None:
+    def _keep_residuals(self, rows: ScoredRows, places: NDArray[np.int64] | None) -> None:
         """Keep what a record of later domains is compared with, and calibrates with."""
-        self.calibration_residuals_ = calibration_residuals(self, Scored(*rows[:2]), rows.labels, rows.domains)
+        own = Scored(*rows[:2]), rows.labels, rows.domains
+        self.calibration_residuals_ = calibration_residuals(self, *own, places)
 
     def _calibrate_labels(self, X: Any, promise: Promise, scored: ScoredParts, rng: np.random.Generator) -> None:
         """Calibrate what labels of a new domain teach."""
         features = LabelFeatures.of(X, scored.trained_by or scored.calibrated_by)
-        taught = [_taught(features, scored.calibration, scored.calibrated_by, rng)]
+        of_calibration, present = _taught(features, scored.calibration, scored.calibrated_by, rng)
+        taught = [of_calibration]
         if scored.training is not None:
-            taught.append(_taught(features, scored.training, scored.trained_by, rng))
+            taught.append(_taught(features, scored.training, scored.trained_by, rng)[0])
+        if promise.weights is not None:
+            promise = promise._replace(weights=promise.weights[present])
         scale = FeatureScale.of(taught[-1].features)
         calibration, *training = (each._replace(features=scale.standardised(each.features)) for each in taught)
         self.feature_encoder_, self.feature_scale_ = features.encoder, scale._asdict()
@@ -218,8 +238,11 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
 
 def _taught(
     features: LabelFeatures, rows: ScoredRows, scored_by: Sequence[Fitted], rng: np.random.Generator
-) -> TaughtRows:
-    """Return some rows of some domains, with their features; `rows` are those that the parts calibrate, in order."""
+) -> tuple[TaughtRows, NDArray[np.int64]]:
+    """Return some rows of some domains, with their features, and these domains.
+
+    `rows` are those that the parts calibrate, in order.
+    """
     readable = np.flatnonzero(rows.is_readable)
     kept = readable[sampled_rows(rows.of(readable), rng)]
     ends = np.cumsum([len(part.calibrate) for _, part in scored_by])
@@ -229,5 +252,6 @@ def _taught(
         for (model, part), end, own in zip(scored_by, ends, of_part, strict=True)
     ]
     some = rows.of(kept)
-    codes = np.unique(some.domains, return_inverse=True)[1]
-    return TaughtRows(some._replace(domains=codes), with_scores(np.concatenate(encoded), some.probabilities))
+    present, codes = np.unique(some.domains, return_inverse=True)
+    with_features = with_scores(np.concatenate(encoded), some.probabilities)
+    return TaughtRows(some._replace(domains=codes), with_features), present

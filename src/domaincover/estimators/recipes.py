@@ -66,7 +66,7 @@ def make_classifier(
     if method not in ("robust", "pooled", "erm") and has_trees:
         raise InputError(f"{method} trains a network; {base} goes with robust, pooled or erm.")
     if method in get_args(PenaltyOnFeatures) and base == "linear" and network is None:
-        from domaincover.networks.stacks import NO_FEATURES
+        from domaincover.networks.perceptrons import NO_FEATURES
 
         raise InputError(NO_FEATURES)
     settings: dict[str, Any] = {"target_recall": target_recall, "criterion": criterion, "random_state": random_state}

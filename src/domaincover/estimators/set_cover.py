@@ -78,7 +78,7 @@ class SetCoverClassifier(SetCoverPredictor, NetworkClassifier):
     device : str
         Where to train, such as "cpu" or "cuda"; "auto" uses a GPU for images and texts if there is one.
     run : TrainingRun or None
-        Checkpoints, mixed precision and trackers.
+        Checkpoints, mixed precision and listeners.
     random_state : int, RandomState or None
         Determines the initial weights, the batches and the held-out domains.
     verbose : bool

@@ -20,7 +20,7 @@ from domaincover.estimators.judges import verdicts
 from domaincover.networks.threads import one_thread
 from domaincover.training.batches import DomainBatches, ShuffledBatches
 from domaincover.training.checkpoints import Checkpoints
-from domaincover.training.listeners import Listener, LoggedProgress, ProgressBar, Tracker
+from domaincover.training.listeners import Listener, LoggedProgress, ProgressBar
 from domaincover.training.loop import Trained, train
 from domaincover.training.pools import make_pool
 from domaincover.training.settings import TrainingRun, TrainingSettings
@@ -81,29 +81,31 @@ def _group_key(fit: NetworkFit) -> Any:
 
 def train_together(fits: Sequence[NetworkFit]) -> list[tuple[NetworkFit, Trained]]:
     """Train the networks of classifiers with the same settings, as one stack where there are several."""
-    lead, engine, data = fits[0].model, fits[0].engine, [fit.examples for fit in fits]
-    own_state = torch.random.fork_rng([engine.device] if engine.device.startswith("cuda") else [])
+    lead, device, data = fits[0].model, fits[0].device, [fit.examples for fit in fits]
+    own_state = torch.random.fork_rng([device] if device.startswith("cuda") else [])
     is_small = lead._inputs.stacks(lead.device) or lead._inputs.is_small  # threads would mostly wait for each other
     with own_state, one_thread() if is_small else nullcontext():
         torch.random.manual_seed(int(fits[0].rngs[0].integers(2**63)))  # of a user's initial weights, and dropout
         networks = [fit.model._inputs.make(fit.model.encoder_, fit.examples.n_labels, fit.rngs[1]) for fit in fits]
         for network in networks:
-            network.to(engine.device)
+            network.to(device)
         judges = None if fits[0].judge is None else [fit.judge for fit in fits]
         settings = lead._settings(max(data, key=len), judges is not None)
         ends = np.cumsum(list(map(len, data)))
-        pool, rngs = make_pool(data, engine.device), [fit.rngs[2] for fit in fits]
+        pool, rngs = make_pool(data, device), [fit.rngs[2] for fit in fits]
         rows = [np.arange(end - len(part), end) for part, end in zip(data, ends, strict=True)]
         per_batch, domains = getattr(lead, "domains_per_batch", None), [part.domains for part in data]
         batches = (
-            ShuffledBatches(pool, rows, settings.batch_size, rngs, engine.shard)
+            ShuffledBatches(pool, rows, settings.batch_size, rngs)
             if per_batch is None
-            else DomainBatches(pool, rows, domains, settings.batch_size, rngs, engine.shard, per_batch)
+            else DomainBatches(pool, rows, domains, settings.batch_size, rngs, per_batch)
         )
-        objective = lead._objective(fits, settings.epochs * batches.n_batches).to(engine.device)
+        objective = lead._objective(fits, settings.epochs * batches.n_batches).to(device)
         judge = None if judges is None else partial(verdicts, judges)
         listeners, checkpoints = _listeners(lead, fits), _checkpoints(fits, networks, settings)
-        trained = train(networks, batches, objective, settings, listeners, judge, engine, checkpoints)
+        run = lead.run or TrainingRun()
+        options: dict[str, Any] = {"accumulate": run.accumulate, "precision": run.precision}
+        trained = train(networks, batches, objective, settings, listeners, judge, checkpoints, **options)
         for fit, network, own in zip(fits, networks, trained, strict=True):
             fit.model._finish(fit, network, own.history)
     return list(zip(fits, trained, strict=True))
@@ -136,12 +138,7 @@ def _one_or_all(values: list[str]) -> str | list[str]:
 
 
 def _listeners(lead: NetworkClassifier, fits: Sequence[NetworkFit]) -> list[Listener]:
-    """Return what follows the training: a bar or a log, trackers; of several processes, only the main's."""
-    if not fits[0].engine.is_main:
-        return []
+    """Return what follows the training: a bar or a log, and the user's own."""
     name = type(lead).__name__ + (f" × {len(fits)}" if len(fits) > 1 else "")
-    run = lead.run or TrainingRun()
-    settings = {key: value for key, value in lead.get_params(deep=False).items() if key != "run"}
-    listeners: list[Listener] = [ProgressBar(name) if lead.verbose else LoggedProgress(name)]
-    listeners += [Tracker(kind, run.tracking, name, settings) for kind in run.trackers]
-    return listeners + list(run.listeners)
+    own = () if lead.run is None else lead.run.listeners
+    return [ProgressBar(name) if lead.verbose else LoggedProgress(name), *own]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.calibration.adaptation import AdaptiveThresholds, offset_of, rounded_down
+from domaincover.calibration.adaptation import AdaptiveThresholds, offset_of, recency_weights, rounded_down
 from domaincover.calibration.cell_thresholds import cell_thresholds
 from domaincover.calibration.confidence import order_ranks
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
@@ -109,9 +109,16 @@ def _residuals(
 
 
 def calibration_residuals(
-    model: PromisedPredictor, scored: Scored, labels: NDArray[np.int64], domains: NDArray[np.int64]
+    model: PromisedPredictor,
+    scored: Scored,
+    labels: NDArray[np.int64],
+    domains: NDArray[np.int64],
+    places: NDArray[np.int64] | None = None,
 ) -> NDArray[np.float64]:
-    """Return residuals of whole calibration domains, as in a record: what it is compared with."""
+    """Return residuals of whole calibration domains, as in a record: what it is compared with.
+
+    With places of the domains in an order, they are in it; else in a random one.
+    """
     present, codes = np.unique(domains, return_inverse=True)
     predicted = np.tile(model.thresholds_, (len(present), 1))
     if model.can_adapt:
@@ -120,6 +127,8 @@ def calibration_residuals(
         predicted = model._by_label(own)
     found = _residuals(model, scored.scores, labels, codes, predicted)
     counting = np.flatnonzero(np.isfinite(found).any(axis=(1, 2)))
+    if places is not None:
+        return found[counting[np.argsort(places[present[counting]])][-MOST_KEPT:]]
     return found[np.random.default_rng(0).permutation(counting)[:MOST_KEPT]]
 
 
@@ -170,7 +179,8 @@ def _held_out(model: PromisedPredictor) -> HeldOut | None:
     """Return what the offset of held-out domains is; None where domains calibrate in another way, or labels apart."""
     m = len(model.calibration_domains_)
     rank = int(order_ranks(m, model.domain_confidence))
-    known = model.calibration == "held-out-domains" and rank > 0 and not promised_apart(model).any()
+    is_alike = model.calibration == "held-out-domains" and model.domain_order is None
+    known = is_alike and rank > 0 and not promised_apart(model).any()
     return HeldOut(m, rank) if known else None
 
 
@@ -186,7 +196,8 @@ def recalibrated(model: PromisedPredictor) -> Any:
     n_by_group = np.isfinite(allowed[:, 0]).sum(axis=0)
     promised = order_ranks(n_by_group, confidence) >= 1
     never_raised = np.where(promised, np.inf, 0.0)  # what their pooled rows allow is not known any more
-    shifts = [offset_of(allowed[None, :, kind], promised, never_raised, confidence) for kind in (0, 1)]
+    weights = None if model.domain_order is None else recency_weights(len(allowed), confidence)
+    shifts = [offset_of(allowed[None, :, kind], promised, never_raised, confidence, weights) for kind in (0, 1)]
     new = copy.copy(model)
     del new.record_
     new.thresholds_ = rounded_down(model.thresholds_, criterion.by_label(shifts[1], 0.0))

@@ -66,6 +66,8 @@ def promise_in_words(model: CalibratedPredictor, which: str, confidence: float |
         promise += "; cross-fitted, so this is expected but not proved"
     elif model.calibration == "prefit" and hasattr(model, "adaptation_"):
         promise += "; a few numbers are fitted to the same domains, so this is expected but not proved"
+    if getattr(model, "domain_order", None) is not None:
+        promise += "; the later of them weigh more, which is expected to hold while domains drift slowly"
     promise += "".join(f"; {each}" for each in rare)
     free = model.classes_[~model.own_criterion.constrained].tolist()
     if free:

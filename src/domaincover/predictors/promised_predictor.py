@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.calibration.adaptation import AdaptiveThresholds
-from domaincover.calibration.adaptation_fit import Promise, ScoredRows
 from domaincover.calibration.familiarity import FamiliarityTable
 from domaincover.calibration.few_labels import Correction, FeatureScale, learn_correction, rows_to_label, with_scores
-from domaincover.calibration.few_labels_fit import Level, TaughtRows, gain_in_domains
+from domaincover.calibration.few_labels_fit import Level
 from domaincover.calibration.links import log_odds
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
 from domaincover.data.disk_table import DiskTable
@@ -32,7 +31,6 @@ from domaincover.predictors.names import (
     check_fitted,
     coded_domains,
     known_label_codes,
-    label_codes,
     n_rows_of,
 )
 from domaincover.predictors.promise_text import promise_in_words
@@ -58,6 +56,7 @@ class PromisedPredictor(CalibratedPredictor):
     domain_confidence: float
     few_labels: Sequence[int]
     label_rows: LabelRows
+    domain_order: Sequence[Any] | None
     adaptation_: dict[str, Any]
     later_adaptation_: dict[str, Any]
     few_labels_: dict[int, dict[str, Any]]  # by number of labels: `prior_scale` and `thresholds`
@@ -234,37 +233,6 @@ class PromisedPredictor(CalibratedPredictor):
         check_fitted(self)
         table = pd.DataFrame(getattr(self, "label_gain_", {"labels": [], "set_size": [], "share_at_target": []}))
         return table.set_index("labels")
-
-    def label_gain_in(
-        self, X: Any, y: Any, domains: Any, n_labels: Sequence[int] = (30, 100), *, random_state: int = 0
-    ) -> pd.DataFrame:
-        """Return what so many labels of each domain would have done there: mean set size, and whether at target.
-
-        Half of a domain's rows, 500 at most, are those that labels are chosen from, and the others count; the figures
-        are means over some draws. NaN for a domain with too few rows. The domains should be unseen.
-        """
-        import pandas as pd
-
-        self._checked_adaptive(required=True)
-        self._check_calibrated_for_labels()
-        scored = self.scored_with_features(X)
-        coded, labels = coded_domains(domains, len(scored.scores)), label_codes(y, self.classes_)
-        rows = ScoredRows(*scored[:2], labels, coded.codes).of(scored.is_readable)
-        criterion = self.own_criterion
-        counts = np.ones(len(criterion.group_targets), dtype=bool)
-        promise = Promise(criterion, self.domain_confidence, self.min_cell_size, counts, pools=False)
-        levels = {0: Level(None, 1.0, AdaptiveThresholds(**self.later_adaptation_))}
-        levels |= {number: Level.of(kept) for number, kept in self.few_labels_.items()}
-        known = {number: max(level for level in levels if level <= number) for number in (0, *n_labels)}
-        asked = {number: levels[level] for number, level in known.items()}
-        features = self._features(scored.of(scored.is_readable))
-        rng = np.random.default_rng(random_state)
-        found = gain_in_domains(promise, TaughtRows(rows, features), asked, self.label_rows, rng)
-        by_number = {
-            number: pd.DataFrame({"set_size": sizes, "at_target": held}, pd.Index(coded.names, tupleize_cols=False))
-            for number, (sizes, held) in found.items()
-        }
-        return pd.concat(by_number, names=["labels", "domain"])
 
     def scored_with_features(self, X: Any) -> Scored:
         """Return what `scored` does, with the features of rows that labels are learned by."""

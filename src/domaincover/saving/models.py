@@ -13,16 +13,16 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from domaincover.errors import InputError, one_line, torch_needed_for
+from domaincover.files import write_whole
+from domaincover.predictors.domain_record import Record
+from domaincover.predictors.label_scores import last_step
 from domaincover.predictors.set_predictor import SetPredictor
 from domaincover.saving.parts import PartsReader, PartsWriter
-from domaincover.saving.record_file import add_record, write_record
-from domaincover.saving.sealed import (
-    SavedFolder,
-    json_bytes,
-    read_folder,
-    write_folder,
-)
+from domaincover.saving.sealed import RECORD, SavedFolder, digest, json_bytes, read_folder, write_folder
+from domaincover.saving.values import from_json, to_json
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from domaincover.estimators.base import SetClassifier
     from domaincover.estimators.table_network import MakeNetwork
 
-__all__ = ["load", "load_extra", "load_to_predict", "model_checksum", "save"]
+__all__ = ["load", "load_extra", "load_to_predict", "model_checksum", "save", "write_record"]
 
 Read = TypeVar("Read")
 EXTRA = "extra.json"
+STACK = "by domain"  # tag of a large array in a record
 LIBRARIES = ("numpy", "scikit-learn", "skops", "torch")  # their versions are reported when loading fails
 
 
@@ -81,13 +82,13 @@ def load(
     model = _made(saved, reader)
     if network is not None and not reader.used_network:
         raise InputError(f"network was given, but the model in {saved.path} was not made with a function.")
-    return add_record(model, saved)
+    return _with_record(model, saved)
 
 
 def load_to_predict(folder: str | Path) -> Any:
     """Load a model to predict, evaluate and adapt with: of a perceptron on tables without scikit-learn and torch."""
     saved, files = _read_whole(folder)
-    return add_record(_made(saved, PartsReader(files, to_predict=True)), saved)
+    return _with_record(_made(saved, PartsReader(files, to_predict=True)), saved)
 
 
 def load_extra(folder: str | Path) -> dict[str, Any] | None:
@@ -110,6 +111,46 @@ def model_checksum(folder: str | Path) -> str:
     It stands at the end of `model.json`, so copies can be compared without this library.
     """
     return read_folder(folder).checksum
+
+
+def write_record(folder: str | Path, model: Any) -> None:
+    """Write the record of a model beside it, so that the model stays as it is; it names the model by its checksum."""
+    record = getattr(last_step(model), "record_", None)
+    if record is None:
+        return
+    content = {
+        "model": read_folder(folder).checksum,
+        "record": {name: to_json(value, _by_domain) for name, value in record._asdict().items()},
+    }
+    write_whole(Path(folder) / RECORD, json_bytes({**content, "checksum": digest(json_bytes(content))}))
+
+
+def _with_record(model: Any, saved: SavedFolder) -> Any:
+    """Return a model that was read, with its record if there is one."""
+    path = saved.path / RECORD
+    if not path.exists():
+        return model
+    try:
+        content = json.loads(path.read_bytes())
+        checksum = content.pop("checksum")
+        found = {name: from_json(value, {STACK: _stacked}) for name, value in content["record"].items()}
+        if checksum != digest(json_bytes(content)) or set(found) != set(Record._fields):
+            raise ValueError
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, InputError) as error:
+        raise InputError(f"{path} is corrupt; copy it again, or remove it to begin a new record.") from error
+    if content["model"] != saved.checksum:
+        raise InputError(f"{path} is the record of another model; remove it to begin a new one.")
+    last_step(model).record_ = Record(**found)
+    return model
+
+
+def _by_domain(array: Any) -> Any:
+    """Write a large array domain by domain."""
+    return {STACK: [to_json(part, _by_domain) for part in array]}
+
+
+def _stacked(parts: Any) -> Any:
+    return np.stack([from_json(part, {STACK: _stacked}) for part in parts])
 
 
 def _read_whole(folder: str | Path) -> tuple[SavedFolder, dict[str, bytes]]:

@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -32,8 +31,8 @@ def raise_unsupported(value: Any) -> NoReturn:
     """Raise an error for a value of a type that cannot be saved."""
     kind, text = type(value), " ".join(repr(value).split())
     raise InputError(
-        f"{text[:60]} is a {kind.__module__}.{kind.__qualname__}; only text, numbers, booleans, dates, None, and "
-        "tuples and arrays of these can be saved."
+        f"{text[:60]} is a {kind.__module__}.{kind.__qualname__}; only text, numbers, booleans, dates and times "
+        "without a zone, None, and tuples and arrays of these can be saved."
     )
 
 
@@ -45,7 +44,7 @@ def to_json(value: Any, other: Callable[[Any], Json] = raise_unsupported) -> Jso
         return write(value, other)
     if isinstance(value, np.generic):
         return {"scalar": _array(np.asarray(value), other)["array"]}
-    return _index(value, other) if isinstance(value, pd.Index) else other(value)
+    return other(value)
 
 
 def from_json(content: Json, readers: Readers | None = None) -> Any:
@@ -63,10 +62,6 @@ def from_json(content: Json, readers: Readers | None = None) -> Any:
     if tag not in _READERS:
         raise InputError(f"unknown tag {tag!r}.")
     return _READERS[tag](inner, readers)
-
-
-def _float(value: float, other: Any) -> Json:  # noqa: ARG001
-    return value if math.isfinite(value) else {"float": repr(value)}
 
 
 def _array(array: NDArray[Any], other: Callable[[Any], Json]) -> dict[str, Json]:
@@ -106,91 +101,52 @@ def _read_array(content: Json, readers: Readers) -> NDArray[Any]:
 
 
 def _index(index: pd.Index[Any], other: Callable[[Any], Json]) -> Json:
-    if type(index) is pd.RangeIndex:
-        return {"range": [index.start, index.stop, index.step, to_json(index.name, other)]}
-    kept = {"values": to_json(index.to_numpy(), other), "name": to_json(index.name, other)}
-    return {"index": {**kept, "objects": index.dtype == object}}
+    return [to_json(index.to_numpy(), other), to_json(index.name, other), index.dtype == object]
 
 
 def _read_index(content: Json, readers: Readers) -> pd.Index[Any]:
-    # pandas infers the type (text, dates with a time zone) unless the values are to stay objects.
-    return pd.Index(
-        from_json(content["values"], readers),
-        dtype=object if content["objects"] else None,
-        name=from_json(content["name"], readers),
-        tupleize_cols=False,
-    )
-
-
-def _read_range(content: Json, readers: Readers) -> pd.RangeIndex:
-    start, stop, step, name = content
-    return pd.RangeIndex(start, stop, step, name=from_json(name, readers))
+    # pandas infers the type (text, dates) unless the values are to stay objects.
+    values, name, are_objects = from_json(content, readers)
+    return pd.Index(values, dtype=object if are_objects else None, name=name, tupleize_cols=False)
 
 
 def _table(table: pd.DataFrame, other: Callable[[Any], Json]) -> Json:
     columns = [to_json(table.iloc[:, k].to_numpy(), other) for k in range(table.shape[1])]
-    return {"table": {"index": _index(table.index, other), "names": _index(table.columns, other), "columns": columns}}
+    return {"table": [_index(table.index, other), _index(table.columns, other), columns]}
 
 
 def _read_table(content: Json, readers: Readers) -> pd.DataFrame:
-    columns = dict(enumerate(from_json(content["columns"], readers)))
-    table = pd.DataFrame(columns, index=from_json(content["index"], readers))
-    table.columns = from_json(content["names"], readers)
+    index, names, columns = content
+    table = pd.DataFrame(dict(enumerate(from_json(columns, readers))), index=_read_index(index, readers))
+    table.columns = _read_index(names, readers)
     return table
 
 
-def _timestamp(stamp: pd.Timestamp, other: Any) -> Json:  # noqa: ARG001
-    moment = stamp.to_datetime64()  # in UTC if there is a time zone
-    return {"timestamp": [int(moment.view("i8")), stamp.unit, _zone(stamp.tzinfo)]}
+def _moment(moment: dt.datetime, other: Callable[[Any], Json]) -> Json:
+    if moment.tzinfo is not None:
+        return other(moment)
+    if isinstance(moment, pd.Timestamp):
+        return {"timestamp": [int(moment.to_datetime64().view("i8")), moment.unit]}
+    return {"datetime": moment.isoformat()}
 
 
-def _read_timestamp(content: Json, readers: Readers) -> pd.Timestamp:  # noqa: ARG001
-    count, unit, zone = content
+def _read_timestamp(content: Json, _: Readers) -> pd.Timestamp:
+    count, unit = content
     if unit not in ("s", "ms", "us", "ns"):
         raise InputError(f"unknown time unit {unit!r}.")
-    stamp = pd.Timestamp(np.datetime64(count, unit))
-    return stamp if zone is None else stamp.tz_localize(dt.UTC).tz_convert(_read_zone(zone))
-
-
-def _datetime(moment: dt.datetime, other: Any) -> Json:  # noqa: ARG001
-    return {"datetime": [moment.replace(tzinfo=None).isoformat(), moment.fold, _zone(moment.tzinfo)]}
-
-
-def _read_datetime(content: Json, readers: Readers) -> dt.datetime:  # noqa: ARG001
-    text, fold, zone = content
-    return dt.datetime.fromisoformat(text).replace(fold=fold, tzinfo=None if zone is None else _read_zone(zone))
-
-
-def _zone(zone: dt.tzinfo | None) -> str | float | None:
-    """Return a time zone's name or offset from UTC in seconds."""
-    if zone is None:
-        return None
-    if isinstance(zone, ZoneInfo) and zone.key is not None:
-        return zone.key
-    return zone.utcoffset(None).total_seconds() if isinstance(zone, dt.timezone) else raise_unsupported(zone)
-
-
-def _read_zone(zone: str | float) -> dt.tzinfo:
-    return ZoneInfo(zone) if isinstance(zone, str) else dt.timezone(dt.timedelta(seconds=zone))
-
-
-def _unchanged(value: Any, other: Any) -> Json:  # noqa: ARG001
-    return value
+    return pd.Timestamp(np.datetime64(count, unit))
 
 
 _WRITERS: dict[type, Callable[[Any, Callable[[Any], Json]], Json]] = {
-    type(None): _unchanged,
-    bool: _unchanged,
-    int: _unchanged,
-    str: _unchanged,
-    float: _float,
+    **dict.fromkeys((type(None), bool, int, str), lambda value, _: value),
+    float: lambda value, _: value if math.isfinite(value) else {"float": repr(value)},
     list: lambda value, other: [to_json(item, other) for item in value],
     tuple: lambda value, other: {"tuple": [to_json(item, other) for item in value]},
     dict: lambda value, other: {"dict": [[to_json(key, other), to_json(item, other)] for key, item in value.items()]},
     np.ndarray: _array,
     pd.DataFrame: _table,
-    pd.Timestamp: _timestamp,
-    dt.datetime: _datetime,
+    pd.Timestamp: _moment,
+    dt.datetime: _moment,
     dt.date: lambda value, _: {"date": value.isoformat()},
     Categories: lambda value, _: {"categories": list(value.levels)},
 }
@@ -201,11 +157,9 @@ _READERS: dict[str, Callable[[Json, Readers], Any]] = {
     "dict": lambda content, readers: {from_json(key, readers): from_json(item, readers) for key, item in content},
     "scalar": lambda content, readers: _read_array(content, readers)[()],
     "array": _read_array,
-    "index": _read_index,
-    "range": _read_range,
     "table": _read_table,
     "timestamp": _read_timestamp,
-    "datetime": _read_datetime,
+    "datetime": lambda content, _: dt.datetime.fromisoformat(content),
     "date": lambda content, _: dt.date.fromisoformat(content),
     "categories": lambda content, _: Categories(tuple(content)),
 }

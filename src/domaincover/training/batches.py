@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from domaincover.errors import InputError
-from domaincover.training.pools import ALONE, BLOCK_BYTES, Batch, Pool, Shard
+from domaincover.training.pools import BLOCK_BYTES, Batch, Pool
 
 RUN_BYTES = 1 << 16  # neighbours that are visited together: reading so much takes a disk little longer than one page
 
@@ -21,7 +21,7 @@ class ShuffledBatches:
     """Shuffled batches of every replica's rows, in a new order each epoch.
 
     Each replica has its own generator, so its batches do not depend on the other replicas. Replicas with fewer rows
-    repeat theirs within an epoch. Several processes draw the same order, and each has a part of every batch.
+    repeat theirs within an epoch.
     """
 
     def __init__(
@@ -30,13 +30,12 @@ class ShuffledBatches:
         rows: Sequence[NDArray[Any]],
         batch_size: int,
         rngs: Sequence[np.random.Generator],
-        shard: Shard = ALONE,
     ) -> None:
         if min(map(len, rows)) == 0:
             raise InputError(f"every replica needs at least one row, got {[len(part) for part in rows]}.")
         if batch_size < 1:
             raise InputError(f"batch_size must be at least 1, got {batch_size}.")
-        self.pool, self.rngs, self.shard = pool, rngs, shard
+        self.pool, self.rngs = pool, rngs
         self.rows = [np.asarray(part) for part in rows]
         self.n_rows = max(map(len, rows))
         self.batch_size = min(batch_size, self.n_rows)
@@ -44,24 +43,15 @@ class ShuffledBatches:
 
     def epoch(self, n_done: int = 0) -> Iterator[Batch]:
         """Yield the batches of one epoch after the first `n_done`; the last one may be smaller."""
-        order = self._order()[:, n_done * self.batch_size :]
-        if self.shard.n_processes == 1:
-            yield from self.pool.batches(order, self.batch_size)
-            return
-        n_rows = order.shape[1]
-        n_whole = n_rows - n_rows % self.batch_size
-        yield from self._own_part(order[:, :n_whole], self.batch_size)
-        if n_whole < n_rows:
-            yield from self._own_part(order[:, n_whole:], n_rows - n_whole)
+        yield from self.pool.batches(self._order()[:, n_done * self.batch_size :], self.batch_size)
 
     def in_order(self) -> Iterator[tuple[Batch, Tensor | None]]:
-        """Yield every row once in large blocks, for passes without gradient; each of several processes has a part.
+        """Yield every row once in large blocks, for passes without gradient.
 
         If a replica has fewer rows than others, a mask marks the examples of a block that are not repetitions.
         """
-        part = self.shard.part(self.n_rows)
-        first_time = torch.arange(self.n_rows)[part] < torch.tensor([[len(rows)] for rows in self.rows])
-        padded = np.stack([np.resize(rows, self.n_rows)[part] for rows in self.rows])
+        first_time = torch.arange(self.n_rows) < torch.tensor([[len(rows)] for rows in self.rows])
+        padded = np.stack([np.resize(rows, self.n_rows) for rows in self.rows])
         blocks = self.pool.batches(padded, self.pool.rows_at_once)
         for block, counts in zip(blocks, first_time.split(self.pool.rows_at_once, dim=1), strict=False):
             yield block, None if bool(counts.all()) else counts.to(self.pool.device)
@@ -80,14 +70,6 @@ class ShuffledBatches:
         n_rounds = -(-self.n_rows // len(rows))
         rounds = [rows[shuffled(len(rows), self.pool.row_bytes, rng)] for _ in range(n_rounds)]
         return rounds[0] if n_rounds == 1 else np.concatenate(rounds)[: self.n_rows]
-
-    def _own_part(self, order: NDArray[Any], batch_size: int) -> Iterator[Batch]:
-        """Yield this process's part of complete batches, or a placeholder of two examples."""
-        part = self.shard.part_of_batch(batch_size)
-        n_own = part.stop - part.start
-        own = order.reshape(len(order), -1, batch_size)[:, :, part if n_own else slice(2)]
-        for batch in self.pool.batches(own.reshape(len(order), -1), own.shape[2]):
-            yield batch._replace(share=n_own / batch_size)
 
 
 def shuffled(
@@ -122,8 +104,6 @@ class DomainBatches(ShuffledBatches):
     Domains are drawn equally often whatever their size, the least used first in random order, and so are the examples
     of a domain. A domain with too few examples for a batch repeats an even number of them, so that its even and odd
     examples are never the same. With fewer domains than requested, every batch has all of them, with more of each.
-
-    With several processes, each has a part of every domain of a batch, and the loss is that of the complete batch.
     """
 
     def __init__(
@@ -133,21 +113,15 @@ class DomainBatches(ShuffledBatches):
         domains: Sequence[NDArray[Any]],
         batch_size: int,
         rngs: Sequence[np.random.Generator],
-        shard: Shard = ALONE,
         domains_per_batch: int = 4,
     ) -> None:
         """Initialise; `domains` are the domain codes of each replica's rows."""
         if domains_per_batch < 1:
             raise InputError(f"domains_per_batch must be at least 1, got {domains_per_batch}.")
-        super().__init__(pool, rows, batch_size, rngs, shard)
+        super().__init__(pool, rows, batch_size, rngs)
         self._samplers = [_RowSampler(own, rng) for own, rng in zip(domains, rngs, strict=True)]
         self.domains_per_batch = min(domains_per_batch, *(sampler.n_domains for sampler in self._samplers))
         per_domain = max(self.batch_size // self.domains_per_batch, 2)
-        if per_domain // shard.n_processes < 2:
-            raise InputError(
-                f"batches of {self.batch_size} with {self.domains_per_batch} domains leave {shard.n_processes} "
-                "processes fewer than two examples of a domain; raise batch_size, or lower domains_per_batch."
-            )
         self.batch_size = per_domain * self.domains_per_batch
         self.n_batches = -(-self.n_rows // self.batch_size)
 

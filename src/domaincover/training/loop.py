@@ -6,6 +6,7 @@ import copy
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,11 +15,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from domaincover.errors import InputError
-from domaincover.networks.stacks import StackOutputs, stack
+from domaincover.networks.perceptrons import stack
+from domaincover.options import Precision
 from domaincover.training.adam import FlatAdam, load_saved_state, saved_state
-from domaincover.training.batches import DomainBatches, ShuffledBatches
+from domaincover.training.batches import ShuffledBatches
 from domaincover.training.checkpoints import Checkpoints, State
-from domaincover.training.engine import Engine
 from domaincover.training.listeners import Listener, Step, why_stopped
 from domaincover.training.objectives import Objective, SetCoverLoss
 from domaincover.training.pools import Batch
@@ -68,18 +69,20 @@ def train(
     settings: TrainingSettings,
     listeners: Sequence[Listener] = (),
     judge: Judge | None = None,
-    engine: Engine | None = None,
     checkpoints: Checkpoints | None = None,
+    *,
+    accumulate: int = 1,
+    precision: Precision = "full",
 ) -> list[Trained]:
     """Train the networks in place, each as if alone, and return their histories and last weights.
 
     Replica r of the batches and of the objective belongs to `networks[r]`. A judge, if given, evaluates the weights
     after every dual step (epoch, if there are none) by a criterion per network, lower is better. With checkpoints,
     training resumes from the newest one, with the same result as without the interruption, if the batches are those
-    that the interrupted training began with.
+    that the interrupted training began with. Every batch goes through the network in `accumulate` pieces.
     """
-    engine = engine or Engine(str(batches.pool.device))
-    training = _Training(networks, batches, objective, settings, listeners, judge, engine, checkpoints)
+    how = checkpoints, accumulate, precision
+    training = _Training(networks, batches, objective, settings, listeners, judge, *how)
     try:
         training.run()
         return training.finish()
@@ -97,8 +100,9 @@ class _Training:
     settings: TrainingSettings
     listeners: Sequence[Listener]
     judge: Judge | None
-    engine: Engine
     checkpoints: Checkpoints | None
+    accumulate: int
+    precision: Precision
     n_steps: int = 0
     n_steps_judged: int = 0
     first_epoch: int = 0
@@ -107,20 +111,16 @@ class _Training:
     end: str | None = None
 
     def __post_init__(self) -> None:
-        _check(self.objective, self.batches, self.engine)
+        _check(self.objective, self.batches, self.accumulate)
         self.stacked = stack(self.networks)
         self.objective.train()
         self.stacked.train()
-        own = self.stacked.owns_parameters and self.engine.is_alone
-        self.adam: Any = (FlatAdam if own else torch.optim.Adam)(
-            self.stacked.parameters(), lr=self.settings.learning_rate
-        )
-        outputs = StackOutputs(self.stacked, self.objective.needs_features)
-        self.training_pass, self.optimizer = self.engine.prepare(outputs, self.adam)
+        kind: Any = FlatAdam if self.stacked.owns_parameters else torch.optim.Adam
+        self.adam = kind(self.stacked.parameters(), lr=self.settings.learning_rate)
         self.set_cover = self.objective if isinstance(self.objective, SetCoverLoss) else None
         self.target: Any = getattr(self.objective, "target_recall", None)
         self.best = BestWeights(self.stacked, len(self.networks))
-        self.record = _Record(self.engine)
+        self.record = _Record()
         self.modules = {"network": self.stacked, "objective": self.objective, "best": self.best}
         if self.checkpoints is not None and (state := self.checkpoints.newest()) is not None:
             self._load(state)
@@ -148,10 +148,10 @@ class _Training:
         for batch in self.batches.epoch(self.n_done):
             self._primal_step(batch)
             self.n_done += 1
-            self.tell("batch", batch.labels.shape[1] * self.engine.shard.n_processes)
+            self.tell("batch", batch.labels.shape[1])
             if self.set_cover is not None and self.n_done % self.settings.update_every == 0:
                 self._between(epoch, self.n_done)
-            if self.checkpoints is not None and self.engine.agree(self.checkpoints.is_due):
+            if self.checkpoints is not None and self.checkpoints.is_due:
                 self._keep()
         self.n_done = 0
         self._between(epoch, self.batches.n_batches)
@@ -172,43 +172,38 @@ class _Training:
             self.adam.param_groups[0]["lr"] = self.settings.learning_rate * min(1.0, 2 * share_left)
         if self.objective.begin_step(self.n_steps):
             self.adam.state.clear()
-        self.optimizer.zero_grad()
+        self.adam.zero_grad()
         loss = self._backward(batch)
-        self.optimizer.step()
+        self.adam.step()
         self.record.losses.append(loss)
         self.n_steps += 1
 
     def _backward(self, batch: Batch) -> Tensor:
-        """Accumulate the gradient of this process's part of the loss, piece by piece, and return that part."""
-        losses: list[Tensor] = []
-        for piece, context in self.engine.pieces(batch):
-            with context:
-                outputs, backward = self.training_pass(piece.examples, piece.domains)
-                value, slopes = self._value_and_slopes(outputs, piece)
-                backward(slopes)
-            losses.append(value)
-        return losses[0] if len(losses) == 1 else torch.stack(losses).sum(0)
+        """Accumulate the gradient of the loss, piece by piece, and return the loss."""
+        n = batch.labels.shape[1]
+        n_pieces = min(self.accumulate, n // 2)  # at least two examples each, which BatchNorm needs
+        if n_pieces <= 1:
+            return self._backward_piece(batch, 1.0)
+        ends = [k * n // n_pieces for k in range(n_pieces + 1)]
+        pieces = [(Batch(*(part[:, start:end] for part in batch)), end - start) for start, end in pairwise(ends)]
+        return torch.stack([self._backward_piece(piece, size / n) for piece, size in pieces]).sum(0)
 
-    def _value_and_slopes(self, outputs: Sequence[Tensor], batch: Batch) -> tuple[Tensor, Sequence[Tensor]]:
-        """Return a batch's part of the complete batch's loss, by replica, and its gradients."""
-        parts = outputs[0], batch.labels, batch.domains, *outputs[1:]
-        if self.objective.compares_domains and self.engine.shard.n_processes > 1:
-            # Every process computes the complete loss; the gradients of their own outputs add up to that of one.
-            whole = [self.engine.whole(part.detach(), self.batches.batch_size) for part in parts]
-            value, slopes = self.objective.value_and_slopes(*whole)
-            return value * batch.share, [self.engine.own_part(slope) for slope in slopes]
-        if self.set_cover is not None and self.settings.recall_from == "batches" and batch.share > 0:
-            # Not the examples of a placeholder, whose share is 0.
-            self.set_cover.counts.add(outputs[0].detach(), batch.labels, batch.domains)
-        value, slopes = self.objective.value_and_slopes(*parts)
-        return (value, slopes) if batch.share == 1 else (value * batch.share, [part * batch.share for part in slopes])
+    def _backward_piece(self, batch: Batch, share: float) -> Tensor:
+        """Accumulate the gradient of a piece's part of the loss, by replica, and return that part."""
+        needs_features = self.objective.needs_features
+        found = self.stacked.training_pass(batch.examples, batch.domains, needs_features, self.precision)
+        scores, *features = found.outputs
+        if self.set_cover is not None and self.settings.recall_from == "batches":
+            self.set_cover.counts.add(scores.detach(), batch.labels, batch.domains)
+        value, slopes = self.objective.value_and_slopes(scores, batch.labels, batch.domains, *features)
+        found.backward(slopes if share == 1 else [part * share for part in slopes])
+        return value * share
 
     def _between(self, epoch: int, number: int) -> None:
         """Update the multipliers, evaluate the weights, record."""
         self.best.hold()
         if not all(bool(weights.isfinite().all()) for weights in self.stacked.parameters()):
             raise InputError(DIVERGED)
-        self.engine.share_buffers(self.stacked)
         moved = None if self.set_cover is None else self._dual_step(self.set_cover)
         self.record.add_step(epoch, number, *(moved or ()))
         if self.n_steps == self.n_steps_judged:  # two updates in a row: the weights have not changed
@@ -236,26 +231,19 @@ class _Training:
             for block, counts in self.batches.in_order():
                 loss.counts.add(self.stacked(block.examples), block.labels, block.domains, counts)
             self.stacked.train()
-        loss.counts.totals = self.engine.sum(loss.counts.totals)
         set_size = loss.counts.mean_set_size()
         recall = loss.update(over_processes=False)
         return DualStep(set_size, recall, loss.multipliers.clone())
 
     def _keep(self) -> None:
         """Write a checkpoint from which training can resume."""
-        if self.checkpoints is None:
-            return
-        if self.set_cover is not None:  # the main process stores the counts of all
-            self.set_cover.counts.totals = self.engine.sum(self.set_cover.counts.totals)
-        if self.engine.is_main:
+        if self.checkpoints is not None:
             self.checkpoints.write(self._state())
-        elif self.set_cover is not None:
-            self.set_cover.counts.reset()
 
     def _state(self) -> State:
         parts = {name: part.state_dict() for name, part in self.modules.items()}
         parts |= {"optimizer": saved_state(self.adam), "record": self.record.saved_state()}
-        parts |= {"scaler": self.engine.saved_state(), "generators": {"cpu": torch.get_rng_state()}}  # of dropout
+        parts["generators"] = {"cpu": torch.get_rng_state()}  # of dropout
         if self.batches.pool.device.type == "cuda":
             parts["generators"]["cuda"] = torch.cuda.get_rng_state(self.batches.pool.device)
         tensors = {f"{name}.{key}": value for name, part in parts.items() for key, value in part.items()}
@@ -271,7 +259,6 @@ class _Training:
             module.load_state_dict(parts[name])
         load_saved_state(self.adam, parts["optimizer"])
         self.record.load_saved_state(parts["record"])
-        self.engine.load_saved_state(parts["scaler"])
         torch.set_rng_state(parts["generators"]["cpu"])
         if self.batches.pool.device.type == "cuda":
             torch.cuda.set_rng_state(parts["generators"]["cuda"], self.batches.pool.device)
@@ -285,8 +272,7 @@ class _Training:
 class _Record:
     """Collect the values of training histories."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self) -> None:
         self.losses: list[Tensor] = []  # of the batches since the last row
         self._rows: list[tuple[Tensor, ...]] = []  # epoch and batch; mean loss; of dual steps size, recall, multipliers
 
@@ -303,7 +289,7 @@ class _Record:
         if self.losses:
             # Losses from a checkpoint may be on another device.
             losses = torch.stack([loss.to(self.losses[-1].device) for loss in self.losses])
-            loss = self._engine.sum(losses.mean(0)).cpu()
+            loss = losses.mean(0).cpu()
         else:
             loss = self.mean_loss
         self.losses = []
@@ -329,8 +315,8 @@ class _Record:
         self._rows = list(zip(*(state[name] for name in sorted(state) if name != "losses"), strict=True))
 
 
-def _check(objective: Objective, batches: ShuffledBatches, engine: Engine) -> None:
-    """Reject an objective for other networks, domains or labels than the batches have, or whose batches are split."""
+def _check(objective: Objective, batches: ShuffledBatches, accumulate: int) -> None:
+    """Reject an objective for other networks, domains or labels than the batches have, or of batches that are split."""
     if isinstance(objective, SetCoverLoss):
         n_networks = len(batches.rows)
         if objective.shape[:-2] != (n_networks,):
@@ -338,10 +324,8 @@ def _check(objective: Objective, batches: ShuffledBatches, engine: Engine) -> No
                 f"SetCoverLoss needs a list of target recalls, one for each of the {n_networks} networks trained."
             )
         batches.pool.check_codes(objective.shape[-2], objective.n_labels)
-    if objective.compares_domains and engine.accumulate > 1:
+    if objective.compares_domains and accumulate > 1:
         raise InputError(
             "accumulate splits batches, but this objective compares the domains of complete batches; use "
             "accumulate=1, and lower batch_size if memory is short."
         )
-    if objective.compares_domains and engine.shard.n_processes > 1 and not isinstance(batches, DomainBatches):
-        raise InputError("comparing domains in several processes needs DomainBatches.")

@@ -23,39 +23,11 @@ LEAST_RUN = 8  # rows that lie together on average; fewer are not worth a call f
 
 
 class Batch(NamedTuple):
-    """Examples, label codes and domain codes of every replica: (replica, example, …).
-
-    `share` is this process's fraction of the complete batch. A process without examples gets a placeholder of share
-    0, so that it can take part in collective operations.
-    """
+    """Examples, label codes and domain codes of every replica: (replica, example, …)."""
 
     examples: Tensor
     labels: Tensor
     domains: Tensor
-    share: float = 1.0
-
-
-class Shard(NamedTuple):
-    """This process among several, each of which has a part of every batch."""
-
-    rank: int = 0
-    n_processes: int = 1
-
-    def part(self, n: int) -> slice:
-        """Return this process's part of n items, divided as evenly as possible."""
-        return slice(self.rank * n // self.n_processes, (self.rank + 1) * n // self.n_processes)
-
-    def part_of_batch(self, n: int) -> slice:
-        """Return this process's part of a batch: at least two examples, which BatchNorm needs, or none.
-
-        A batch too small for that goes to the first process.
-        """
-        if n >= 2 * self.n_processes:
-            return self.part(n)
-        return slice(0, n if self.rank == 0 else 0)
-
-
-ALONE = Shard()
 
 
 class Pool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from domaincover.networks.stacks import Stack
+from domaincover.networks.perceptrons import Stack
 
 
 class BestWeights(nn.Module):

@@ -15,7 +15,6 @@ import numpy as np
 from domaincover.errors import InputError, check_choice
 from domaincover.options import Iterate, JudgeAt, Precision, RecallFrom
 from domaincover.training.checkpoints import Checkpoints
-from domaincover.training.engine import Engine, make_engine
 from domaincover.training.listeners import Listener
 
 # Defaults for tables of a thousand to a million rows; docs/experiment-log.md has the measurements.
@@ -111,17 +110,12 @@ class TrainingRun:
         Minutes between checkpoints within an epoch.
     resume : bool
         Resume from the checkpoints of an interrupted training; without it, existing checkpoints are an error.
-    precision : "full", "bf16" or "fp16"
-        Mixed precision, through accelerate.
+    precision : "full" or "bf16"
+        Whether networks compute in single precision, or in bfloat16 where torch deems it safe.
     accumulate : int
         Number of pieces in which a batch is processed, to save memory.
-    trackers : tuple of str
-        Where to log metrics: "csv", "tensorboard", "mlflow" (its local store) or "wandb" (offline unless
-        WANDB_MODE says otherwise).
-    tracking : path
-        Folder for what trackers write.
     listeners : tuple of Listener
-        What else follows the training (`domaincover.training.listeners.Listener`).
+        What follows the training, such as a log of its metrics (`domaincover.training.listeners.Listener`).
     """
 
     checkpoints: str | Path | None = None
@@ -129,17 +123,16 @@ class TrainingRun:
     resume: bool = False
     precision: Precision = "full"
     accumulate: int = 1
-    trackers: tuple[str, ...] = ()
-    tracking: str | Path = "tracking"
     listeners: tuple[Listener, ...] = ()
 
     def __deepcopy__(self, memo: Any) -> TrainingRun:
         """Return itself, which cannot change: copies of an estimator have the same listeners."""
         return self
 
-    def engine(self, device: str) -> Engine:
-        """Return the engine that training runs on."""
-        return make_engine(device, self.precision, self.accumulate)
+    def __post_init__(self) -> None:
+        check_choice("precision", self.precision, get_args(Precision))
+        if self.accumulate < 1:
+            raise InputError(f"accumulate must be at least 1, got {self.accumulate}.")
 
     def open_checkpoints(self, identity: Mapping[str, Any]) -> Checkpoints:
         """Return the checkpoints of a training, in a folder named by its identity."""

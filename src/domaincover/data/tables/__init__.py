@@ -1,15 +1,14 @@
-"""Read tables from files, completely or in blocks: CSV and TSV, Parquet (also a folder of parts), Arrow, Excel.
+"""Read tables from files, completely or in blocks: CSV and TSV, Parquet (also a folder of parts), Arrow.
 
-CSV is UTF-8 text with a header line (or UTF-16, if a byte order mark says so), plain, as `.gz`, or alone in a `.zip`.
-The separator (comma, semicolon or tab; in `.tsv` a tab) and, with semicolons, the decimal comma are inferred from the
-first lines. pandas' missing values ("", NA, N/A, NaN, None, null, …) are missing in text columns too, so a category
-named "NA" needs another name; only prose, such as a review, may be "NA". Rows shorter than the header are filled with
-missing values, longer ones are rejected. Types are inferred from the values: of all rows in `read`, of each block in
-`blocks`.
+CSV is UTF-8 text with a header line (or UTF-16, if a byte order mark says so), plain or as `.gz`. The separator (comma,
+semicolon or tab; in `.tsv` a tab) and, with semicolons, the decimal comma are inferred from the first lines. pandas'
+missing values ("", NA, N/A, NaN, None, null, …) are missing in text columns too, so a category named "NA" needs another
+name; only prose, such as a review, may be "NA". Rows shorter than the header are filled with missing values, longer
+ones are rejected. Types are inferred from the values: of all rows in `read`, of each block in `blocks`.
 
-Parquet, Arrow files (`.arrow`, `.feather`) and Excel (`.xlsx`, with openpyxl) have their own types. Decimals become
-floats, dates timestamps, times of day and bytes text, dictionaries of texts categories, and nested values objects.
-Integers with missing values become floats and booleans with missing values objects, as in CSV.
+Parquet and Arrow files (`.arrow`, `.feather`) have their own types. Decimals become floats, dates timestamps, times of
+day and bytes text, dictionaries of texts categories, and nested values objects. Integers with missing values become
+floats and booleans with missing values objects, as in CSV.
 
 Unnamed row numbers, as written by pandas and R, are not columns of the table.
 """
@@ -21,7 +20,6 @@ import os
 import shutil
 import sys
 import tempfile
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,27 +32,28 @@ from domaincover.data.tables.arrow_tables import (
     names_in,
     part_names,
 )
-from domaincover.data.tables.csv_table import CsvTable
-from domaincover.data.tables.excel_table import ExcelTable
-from domaincover.data.tables.faults import reading
+from domaincover.data.tables.csv_table import FORMATS, CsvTable
 from domaincover.data.tables.image_folder import ENDINGS as IMAGES
 from domaincover.data.tables.image_folder import ImageTable
-from domaincover.data.tables.table import FORMATS, ROWS_AT_ONCE, Table, format_of
+from domaincover.data.tables.table import ROWS_AT_ONCE, Table, reading
 from domaincover.data.tables.writer import write_table
 from domaincover.errors import InputError
 
 __all__ = ["ROWS_AT_ONCE", "Table", "is_standard_stream", "open_table", "write_table"]
 
-TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".zip")
-READERS: dict[tuple[str, ...], Callable[[Path], Table]] = {
-    TEXT: CsvTable,
-    PARQUET_ENDINGS: ParquetTable,
-    (".arrow", ".feather"): ArrowTable,
-    (".xlsx",): ExcelTable,
+READERS: dict[str, Callable[[Path], Table]] = {
+    **dict.fromkeys((".csv", ".csv.gz", ".tsv", ".tsv.gz"), CsvTable),
+    **dict.fromkeys(PARQUET_ENDINGS, ParquetTable),
+    **dict.fromkeys((".arrow", ".feather"), ArrowTable),
 }
-ENDINGS = tuple(ending for endings in READERS for ending in endings)
-MAGIC: dict[Any, bytes] = {ParquetTable: b"PAR1", ArrowTable: b"ARROW1"}
-LONGEST_MAGIC = 6
+ENDINGS = tuple(READERS)
+# What standard input begins with, and files of this kind.
+MAGIC: dict[bytes, tuple[str, Any]] = {
+    b"PAR1": (".parquet", ParquetTable),
+    b"ARROW1": (".arrow", ArrowTable),
+    b"\x1f\x8b": (".csv.gz", None),
+}
+LONGEST_MAGIC = max(map(len, MAGIC))
 
 
 def open_table(path: Path, *, allow_empty: bool = False) -> Table:
@@ -88,13 +87,15 @@ def _open_file(path: Path) -> Table:
         start = file.read(LONGEST_MAGIC)
     if not start:
         raise InputError(f"{path} is empty.")
-    name = path.name.lower()
-    reader = next((READERS[endings] for endings in READERS if name.endswith(endings)), None)
+    reader = next((READERS[ending] for ending in ENDINGS if path.name.lower().endswith(ending)), None)
     if reader is None:
-        old = " Old spreadsheets (.xls) are saved as .xlsx or CSV first." if name.endswith(".xls") else ""
-        raise InputError(f"cannot read {path}: the extension must be {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}.{old}")
-    if reader in MAGIC and not start.startswith(MAGIC[reader]):
-        raise InputError(f"{path} is not {FORMATS[MAGIC[reader]].what}, despite its extension.")
+        raise InputError(
+            f"cannot read {path}: the extension must be {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}; save a spreadsheet "
+            "as CSV or Parquet, and unpack an archive."
+        )
+    for magic, (_, kind) in MAGIC.items():
+        if reader is kind and not start.startswith(magic):
+            raise InputError(f"{path} is not {FORMATS[magic]}, despite its extension.")
     return reader(path)
 
 
@@ -107,9 +108,6 @@ def _spooled_input() -> Path:
         with open(copy, "wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         with open(copy, "rb") as file:
-            found = format_of(file.read(LONGEST_MAGIC))
-        ending = ".csv" if found is None else found.ending
-        if zipfile.is_zipfile(copy):
-            with zipfile.ZipFile(copy) as archive:
-                ending = ".xlsx" if "xl/workbook.xml" in archive.namelist() else ending
+            start = file.read(LONGEST_MAGIC)
+        ending = next((ending for magic, (ending, _) in MAGIC.items() if start.startswith(magic)), ".csv")
         return copy.rename(f"{copy}{ending}")

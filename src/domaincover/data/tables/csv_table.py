@@ -1,4 +1,4 @@
-"""Tables as text with a header line: CSV and TSV, plain, in gzip, or alone in a zip archive."""
+"""Tables as text with a header line: CSV and TSV, plain or in gzip."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import gzip
 import io
 import re
 import warnings
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -17,14 +16,18 @@ from typing import Any
 import pandas as pd
 
 from domaincover.data.spellings import THOUSANDS
-from domaincover.data.tables.faults import reading
-from domaincover.data.tables.table import MISSING, ROWS_AT_ONCE, Table, Wanted, format_of
+from domaincover.data.tables.table import MISSING, ROWS_AT_ONCE, Table, Wanted, reading
 from domaincover.errors import InputError
 
 HEAD = 100_000  # characters used to infer the separator; the csv module limits fields to 131,072
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-TEXT_ENDINGS = (".csv", ".tsv", ".txt")
-ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
+FORMATS = {
+    b"PAR1": "a Parquet file",
+    b"ARROW1": "an Arrow file (Feather version 2)",
+    b"\x1f\x8b": "gzip data",
+    b"PK\x03\x04": "a zip archive or a spreadsheet",
+    b"\xd0\xcf\x11\xe0": "an old spreadsheet",
+}  # by the first bytes of a file
 
 
 class CsvTable(Table):
@@ -97,7 +100,8 @@ class CsvTable(Table):
 
 @contextmanager
 def _text_of(path: Path) -> Iterator[io.TextIOWrapper]:
-    with reading(path), _bytes_of(path) as file:
+    unpacked: Any = gzip.open if path.name.lower().endswith(".gz") else open
+    with reading(path), unpacked(path, "rb") as file:
         encoding = _encoding(path, file.read(4096))
         file.seek(0)
         try:
@@ -110,34 +114,6 @@ def _text_of(path: Path) -> Iterator[io.TextIOWrapper]:
             raise InputError(f"{path} is not UTF-16 text: {error}; save it as CSV in UTF-8.") from None
 
 
-@contextmanager
-def _bytes_of(path: Path) -> Iterator[Any]:
-    name = path.name.lower()
-    if not name.endswith(".zip"):
-        with (gzip.open if name.endswith(".gz") else open)(path, "rb") as file:
-            yield file
-        return
-    with zipfile.ZipFile(path) as archive, archive.open(_only_table(path, archive)) as member:
-        yield member
-
-
-def _only_table(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
-    """Return the only file of an archive, beside what macOS adds."""
-    members = [
-        member
-        for member in archive.infolist()
-        if not member.is_dir() and not member.filename.startswith("__MACOSX/") and Path(member.filename).name[:1] != "."
-    ]
-    if len(members) != 1 or not members[0].filename.lower().endswith(TEXT_ENDINGS):
-        held = f"{members[0].filename!r}" if len(members) == 1 else f"{len(members)} files"
-        raise InputError(f"{path} holds {held}; a zip archive must hold one CSV or TSV file. Unpack it.")
-    if members[0].flag_bits & 1:
-        raise InputError(f"{path} is encrypted; unpack it with its password first.")
-    if members[0].compress_type not in ZIP_METHODS:
-        raise InputError(f"{path} is compressed in a way that is not supported; unpack it.")
-    return members[0]
-
-
 def _is_tsv(path: Path) -> bool:
     return path.name.lower().removesuffix(".gz").endswith(".tsv")
 
@@ -146,8 +122,9 @@ def _encoding(path: Path, start: bytes) -> str:
     """Return the encoding of text, UTF-16 only by its mark; reject other formats."""
     if not start:
         raise InputError(f"{path} is empty.")
-    if (found := format_of(start)) is not None:
-        raise InputError(f"{path} contains {found.what}, not CSV in UTF-8; rename or convert it.")
+    for magic, what in FORMATS.items():
+        if start.startswith(magic):
+            raise InputError(f"{path} contains {what}, not CSV in UTF-8; rename, unpack or convert it.")
     if start.startswith(UTF_16) and start[2:4] != b"\0\0":
         return "utf-16"
     if b"\0" in start:

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 
-from domaincover.data.tables.table import MemoryTable
+from domaincover.data.tables.table import Table, Wanted
 from domaincover.errors import InputError
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".jp2")
 LAYOUT = "images belong in folders domain/label, such as hospital-1/tumor/a.png"
 
 
-class ImageTable(MemoryTable):
+class ImageTable(Table):
     """A folder of images as a table with the columns path, label and domain."""
 
     is_images = True
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, image_folder(path))
+        self._cells = image_folder(path)
+        super().__init__(path, self._cells.columns.tolist())
+        self.files = []
 
-    @property
-    def files(self) -> list[Path]:
-        """The files that the table consists of: none, since images are identified by name and size."""
-        return []
+    def _read(self, wanted: Wanted) -> pd.DataFrame:
+        return self._cells[wanted.columns].copy()
+
+    def _blocks(
+        self, rows_at_once: int, wanted: Wanted, copied: list[str]
+    ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+        for start in range(0, len(self._cells), rows_at_once):
+            block = self._cells[start : start + rows_at_once].reset_index(drop=True)
+            yield block[wanted.columns], block[copied]
 
 
 def image_folder(folder: str | Path) -> pd.DataFrame:

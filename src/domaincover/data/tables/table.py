@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import csv
 import difflib
+import gzip
+import re
+import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
+import pyarrow as pa
 
 from domaincover.errors import InputError
 
@@ -19,28 +25,6 @@ MISSING = (
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"),
     *("NULL", "NaN", "None", "n/a", "nan", "null"),
 )
-
-
-class FileFormat(NamedTuple):
-    """A file name extension, and what a file with it is called."""
-
-    ending: str
-    what: str
-
-
-# By the first bytes of a file.
-FORMATS = {
-    b"PAR1": FileFormat(".parquet", "a Parquet file"),
-    b"ARROW1": FileFormat(".arrow", "an Arrow file (Feather version 2)"),
-    b"\x1f\x8b": FileFormat(".csv.gz", "gzip data"),
-    b"PK\x03\x04": FileFormat(".zip", "a zip archive or a spreadsheet"),
-    b"\xd0\xcf\x11\xe0": FileFormat(".xls", "an old spreadsheet"),
-}
-
-
-def format_of(start: bytes) -> FileFormat | None:
-    """Return the format that a file's first bytes tell, None for text."""
-    return next((found for magic, found in FORMATS.items() if start.startswith(magic)), None)
 
 
 class Wanted(NamedTuple):
@@ -54,8 +38,9 @@ class Wanted(NamedTuple):
 class Table(ABC):
     """An open table file; only its column names have been read.
 
-    `notes` tell what was inferred about its format; `has_types` is whether the format says what is a number, `decimal`
-    the decimal mark of text, and `is_images` whether the table is a folder of images.
+    `base` is the folder from which paths in the table start, `files` are those that the table consists of (images are
+    known by name and size), and `notes` tell what was inferred about its format. `has_types` is whether the format says
+    what is a number, `decimal` the decimal mark of text, and `is_images` whether the table is a folder of images.
     """
 
     has_types = True
@@ -65,22 +50,12 @@ class Table(ABC):
     notes: tuple[str, ...] = ()
 
     def __init__(self, path: Path, columns: Sequence[str], has_rows: bool = True) -> None:
-        self.path = path
+        self.path, self.base, self.files = path, path.parent, [path]
         self.columns = tuple(columns)
         self.has_rows = has_rows
         for name, count in Counter(columns).most_common(1):
             if count > 1:
                 raise InputError(f"{path} has {count} columns named {name!r}; rename all but one.")
-
-    @property
-    def base(self) -> Path:
-        """The folder from which paths in the table start."""
-        return self.path.parent
-
-    @property
-    def files(self) -> list[Path]:
-        """The files that the table consists of."""
-        return [self.path]
 
     def read(
         self, columns: Sequence[str] | None = None, text_columns: Collection[str] = (), prose: Collection[str] = ()
@@ -105,10 +80,6 @@ class Table(ABC):
         wanted = self._wanted(columns, text_columns, prose)
         return self._blocks(rows_at_once, wanted, self._wanted(copied).columns)
 
-    def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
-        """Read some columns as Arrow tables of at most `rows_at_once` rows, from formats with types of their own."""
-        raise NotImplementedError
-
     def check_column(self, name: str, option: str) -> None:
         """Raise if there is no such column, and suggest a similar one."""
         if name not in self.columns:
@@ -130,28 +101,6 @@ class Table(ABC):
     ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]: ...
 
 
-class MemoryTable(Table):
-    """A table whose cells are in memory."""
-
-    def __init__(self, path: Path, cells: pd.DataFrame) -> None:
-        super().__init__(path, cells.columns.tolist(), len(cells) > 0)
-        self._cells = cells
-
-    def _read(self, wanted: Wanted) -> pd.DataFrame:
-        return self._cells[wanted.columns].copy()
-
-    def _copies(self, copied: list[str]) -> pd.DataFrame:
-        return self._cells[copied]
-
-    def _blocks(
-        self, rows_at_once: int, wanted: Wanted, copied: list[str]
-    ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-        both = self._read(wanted), self._copies(copied).reindex(self._cells.index)
-        for start in range(0, len(self._cells), rows_at_once):
-            block, kept = (table[start : start + rows_at_once].reset_index(drop=True) for table in both)
-            yield block, kept
-
-
 def no_column(place: str, name: str, columns: Sequence[str], option: str = "") -> InputError:
     """Return the error for a column that a table lacks, with a similar one."""
     by_plain_name = {column.strip().casefold(): column for column in columns}
@@ -161,3 +110,48 @@ def no_column(place: str, name: str, columns: Sequence[str], option: str = "") -
     return InputError(
         f"{place} has no column {name!r}{option}; {f'did you mean {by_plain_name[near[0]]!r}?' if near else listed}"
     )
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn errors of the file system, pandas and pyarrow while reading a table into an InputError."""
+    try:
+        yield
+    except pd.errors.ParserWarning as error:
+        raise InputError(
+            f"the first row of {path} has more fields than its header; quote texts with separators."
+        ) from error
+    except (pd.errors.ParserError, csv.Error) as error:
+        raise InputError(_parser_fault(path, str(error))) from error
+    except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
+        raise InputError(_file_fault(path, error)) from error
+
+
+def _parser_fault(path: Path, fault: str) -> str:
+    if found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", fault):
+        expected, line, saw = map(int, found.groups())
+        return (
+            f"line {line + 1} of {path} has {saw} fields, its header {expected}; quote texts with separators "
+            "(cells of several lines are counted as one line)."
+        )
+    if found := re.search(r"EOF inside string starting at row (\d+)", fault):
+        return f"{path} opens a quote in row {int(found[1]) + 1} below the header and never closes it."
+    return f"{path} cannot be read as CSV: {fault.strip().splitlines()[-1]}."
+
+
+def _file_fault(path: Path, fault: Exception) -> str:
+    match fault:
+        case FileNotFoundError():
+            if address := re.match(r"([a-z][a-z0-9+.-]+:)/(?=[^/])", str(path), re.IGNORECASE):
+                whole = f"{address[1]}//{str(path)[address.end() :]}"  # a path has no two slashes in a row
+                return f"{whole} is an address; tables are read from files: download it first."
+            return f"{path} does not exist."
+        case IsADirectoryError():
+            return f"{path} is a directory, not a file."
+        case gzip.BadGzipFile() | zlib.error():
+            return f"{path} is corrupt or not gzip data."
+        case EOFError():
+            return f"{path} is truncated: its compressed data ends too early; copy it again."
+        case OSError(strerror=str(reason)):
+            return f"cannot read {path}: {reason}."
+    return f"{path} is corrupt or truncated: {str(fault).strip().splitlines()[0].rstrip('.')}."

@@ -21,7 +21,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from domaincover.data.tables.arrow_columns import as_text, has_bytes
+from domaincover.data.tables.arrow_tables import as_text, has_bytes
 from domaincover.errors import InputError
 from domaincover.files import replacing, writing
 

@@ -78,7 +78,7 @@ def read_prepared(path: Path, kind: str) -> DatasetTable:
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Return X, label and domain of an .npz file; nothing is unpickled."""
-    from domaincover.data.tables.faults import reading  # it loads pandas
+    from domaincover.data.tables.table import reading  # it loads pandas
 
     try:
         with reading(path), path.open("rb") as content, np.load(content, allow_pickle=False) as file:
@@ -104,7 +104,7 @@ def _read_images(path: Path) -> DatasetTable:
 def _read_rows(path: Path, kind: str) -> DatasetTable:
     import pyarrow.parquet as pq
 
-    from domaincover.data.tables.faults import reading
+    from domaincover.data.tables.table import reading
 
     with reading(path):
         rows = pq.read_table(path).to_pandas(ignore_metadata=True)

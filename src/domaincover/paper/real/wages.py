@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from domaincover.data.tables.faults import reading
+from domaincover.data.tables.table import reading
 from domaincover.datasets import DatasetTable
 from domaincover.errors import InputError
 from domaincover.paper.real.contents import Contents, packaged_file, reject_rows

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
-from domaincover.data.tables.faults import reading
+from domaincover.data.tables.table import reading
 from domaincover.datasets import DatasetTable
 from domaincover.errors import InputError
 from domaincover.paper.real.contents import Contents, reject_rows

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from domaincover.data.tables.faults import reading
+from domaincover.data.tables.table import reading
 from domaincover.datasets import DatasetTable
 from domaincover.errors import InputError
 from domaincover.paper.real.contents import Contents, names_in
