@@ -34,12 +34,13 @@ class Scored(NamedTuple):
     def joined(cls, blocks: Sequence[Scored], n_labels: int) -> Scored:
         """Return the rows of several blocks, or of none, as those of one."""
         nothing = np.empty((0, n_labels))
-        parts = zip(*(blocks or [cls(nothing, nothing)]), strict=True)
+        parts: Any = zip(*(blocks or [cls(nothing, nothing)]), strict=True)
         return cls(*(None if part[0] is None else np.concatenate(part) for part in parts))
 
     def of(self, rows: NDArray[Any]) -> Scored:
         """Return some of the rows."""
-        return Scored(*(None if part is None else part[rows] for part in self))
+        encoded = None if self.encoded is None else self.encoded[rows]
+        return Scored(self.scores[rows], self.probabilities[rows], encoded)
 
     @property
     def is_readable(self) -> NDArray[np.bool_]:
