@@ -46,5 +46,5 @@ def _train(penalty: DomainPenalty | None, data, n_networks: int, hidden: int) ->
         batches, objective = ShuffledBatches(pool, own, BATCH, rngs), CrossEntropy()
     else:
         batches = DomainBatches(pool, own, [data.domains] * n_networks, BATCH, rngs)
-        objective = domain_objective(penalty, torch.ones(n_networks, N_DOMAINS), warmup_steps=0)
+        objective = domain_objective(penalty, warmup_steps=0)
     train(networks, batches, objective, TrainingSettings(epochs=2))

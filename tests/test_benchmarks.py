@@ -70,7 +70,7 @@ def started(patch, name, *arguments):
 def test_every_benchmark_is_started_here():
     of_tables = {"adaptive_thresholds", "class_conditional", "domain_scores", "held_out_thresholds", "no_shift"}
     of_tables |= {"few_labels", "raised_levels", "real_tables", "rotated_digits", "set_quality"}
-    of_tables |= {"input_faults", "intervals"}
+    of_tables |= {"domain_order", "input_faults", "intervals"}
     others = {"authors", "board", "clustered_labels", "disk_training", "faults", "measure", "parts", "scale", "tables"}
     assert {*TINY, *TINY_IN_PROCESSES, *of_tables, *others} == set(NAMES)
 
@@ -130,6 +130,17 @@ def test_whole_commands_are_killed_and_go_on(monkeypatch, capsys):
 def test_faults_of_columns_are_noticed(monkeypatch, capsys, material):
     started(monkeypatch, "input_faults", material, "--sets", "made", "--splits", 1)
     assert "empty 1.00" in capsys.readouterr().out
+
+
+def test_domains_come_one_after_the_other(monkeypatch, capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    label, domain = np.tile([0, 1], 600), np.repeat(np.arange(1990, 2020), 40)
+    table = pd.DataFrame({"a": rng.normal(size=1200) + 2 * label, "label": label, "domain": domain})
+    table.to_parquet(tmp_path / "years.parquet", index=False)
+    started(monkeypatch, "domain_order", "--sets", "", "--tables", tmp_path / "years.parquet", "--seeds", 1)
+    lines = capsys.readouterr().out.splitlines()
+    assert "years, 2 labels" in lines
+    assert sum("at the fit" in line for line in lines) == 3
 
 
 def test_intervals_are_compared_in_new_schools(monkeypatch, capsys):

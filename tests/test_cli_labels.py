@@ -40,7 +40,7 @@ def chosen(folder, ward, tmp_path, here, n_rows=60):
     """Return the file of rows to label, labelled, and what was said."""
     path = tmp_path / "to-label.csv"
     code, printed, told = here("adapt", folder, ward, "--choose", n_rows, "--out", path)
-    assert (code, printed) == (0, "")
+    assert (code, printed) == (0, ""), told
     return path, told
 
 

@@ -77,9 +77,9 @@ class Tallies(NamedTuple):
         return cls(*(np.zeros((n_domains, width), dtype=np.int64) for width in (n_labels, n_labels, n_labels + 1)))
 
     def add(self, other: Tallies, domains: NDArray[np.int64]) -> None:
-        """Add the counts of other rows, whose domains have these codes here."""
+        """Add the counts of other rows, whose domains have these codes here; several may have the same."""
         for own, more in zip(self, other, strict=True):
-            own[domains] += more
+            np.add.at(own, domains, more)
 
     def of(self, domains: Any) -> Tallies:
         """Return the counts of some domains (numbers or a mask), in the given order."""

@@ -6,8 +6,7 @@ from typing import Literal, get_args
 
 # What is fitted.
 PenaltyOnFeatures = Literal["mmd", "coral"]
-WeightedPenalty = Literal["irm", "vrex", PenaltyOnFeatures]
-DomainPenalty = Literal[WeightedPenalty, "group-dro", "qrm"]
+DomainPenalty = Literal["irm", "vrex", PenaltyOnFeatures]
 ConformalMethod = Literal["robust", "pooled"]
 Method = Literal["set-cover", ConformalMethod, "erm", DomainPenalty]
 NetworkName = Literal["mlp", "linear"]

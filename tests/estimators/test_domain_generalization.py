@@ -30,7 +30,7 @@ from tests.tiny_models import tiny_bert_folder, tiny_resnet_folder
 
 pytestmark = pytest.mark.no_cover  # tests of objectives and estimators count these lines
 
-PENALTIES = ("irm", "vrex", "mmd", "coral", "group-dro", "qrm")
+PENALTIES = ("irm", "vrex", "mmd", "coral")
 DATA = GaussianDomains.of_paper(4).sample(12, 40, np.random.default_rng(0))
 X, Y, DOMAINS = DATA.examples, DATA.labels, DATA.domains
 QUICK = {"epochs": 4, "hidden": 8, "random_state": 0, "min_cell_size": 5}
@@ -61,7 +61,7 @@ def test_a_set_is_the_most_likely_label_alone(penalty):
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, rtol=1e-5)
 
 
-@pytest.mark.parametrize("penalty", ["coral", "group-dro"])
+@pytest.mark.parametrize("penalty", ["coral", "vrex"])
 def test_the_same_random_state_gives_the_same_model_and_another_one_another(penalty):
     scores = fitted(penalty).label_scores(X)
     assert np.array_equal(quick(penalty).fit(X, Y, domains=DOMAINS).label_scores(X), scores)
@@ -77,8 +77,6 @@ def test_every_penalty_gives_another_model():
     ("penalty", "changes"),
     [
         *((penalty, {"weight": 50.0, "warmup_steps": 0}) for penalty in ("irm", "vrex", "mmd", "coral")),
-        ("group-dro", {"rate": 5.0}),
-        ("qrm", {"quantile": 0.2}),
         *((penalty, {"domains_per_batch": 2}) for penalty in PENALTIES),
     ],
 )
@@ -87,7 +85,7 @@ def test_every_setting_of_a_penalty_matters(penalty, changes):
     assert not np.array_equal(other.label_scores(X), fitted(penalty).label_scores(X))
 
 
-@pytest.mark.parametrize("penalty", ["mmd", "group-dro"])
+@pytest.mark.parametrize("penalty", ["mmd", "irm"])
 def test_a_model_that_is_loaded_is_the_one_that_was_saved(penalty, tmp_path):
     model = fitted(penalty)
     model.save(tmp_path / "model")
@@ -126,21 +124,15 @@ def test_a_domain_with_two_examples_is_compared(penalty):
     [
         (
             {"penalty": "dann"},
-            "penalty must be one of 'irm', 'vrex', 'mmd', 'coral', 'group-dro', 'qrm', got 'dann'",
+            "penalty must be one of 'irm', 'vrex', 'mmd', 'coral', got 'dann'",
         ),
         *(
             ({"penalty": penalty, "weight": -1.0}, "weight must be a finite number, 0 or more, got -1")
-            for penalty in PENALTIES[:4]
+            for penalty in PENALTIES
         ),
         ({"weight": np.nan}, "weight must be a finite number, 0 or more, got nan"),
         ({"warmup_steps": -1}, "warmup_steps must be a whole number, 0 or more, got -1"),
         ({"warmup_steps": 2.5}, "warmup_steps must be a whole number, 0 or more, got 2.5"),
-        ({"penalty": "qrm", "weight": 2.0}, "qrm has no weight; set its quantile"),
-        ({"penalty": "group-dro", "weight": 2.0}, "group-dro has no weight; set its rate"),
-        ({"penalty": "group-dro", "warmup_steps": 9}, "warmup_steps has no effect with group-dro"),
-        ({"penalty": "group-dro", "rate": 0.0}, "rate must be above 0, got 0"),
-        ({"penalty": "group-dro", "rate": -1.0}, "rate must be above 0, got -1"),
-        ({"penalty": "qrm", "quantile": 1.0}, "quantile .*, got 1"),
         ({"domains_per_batch": 1}, "domains_per_batch must be a whole number, at least 2, got 1"),
         ({"target_recall": 90}, "between 0 and 1, got 90"),
         ({"penalty": "mmd", "network": "linear"}, "no trained layer before its last linear one"),
@@ -154,7 +146,7 @@ def test_what_cannot_be_is_refused_in_a_line(settings, words):
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("penalty", ["irm", "vrex", "mmd", "coral", "qrm"])
+@pytest.mark.parametrize("penalty", ["irm", "vrex", "mmd", "coral"])
 def test_where_all_steps_are_warm_up_there_is_a_warning(penalty):
     with pytest.warns(UserWarning, match=f"warmup_steps is 1000, so {penalty} never has its full weight"):
         quick(penalty, warmup_steps=1000).fit(X, Y, domains=DOMAINS)
@@ -198,7 +190,7 @@ def test_with_a_domain_confidence_it_promises_and_gives_sets(tmp_path):
     assert np.array_equal(load(tmp_path / "model").predict_set(X), sets)
 
 
-@pytest.mark.parametrize("penalty", ["coral", "group-dro", "qrm"])
+@pytest.mark.parametrize("penalty", ["coral", "irm"])
 def test_classifiers_that_are_fitted_together_as_if_alone_are_those_that_are_fitted_alone(penalty):
     """Also where one of them has fewer domains than a batch, and so more of each."""
     parts = [np.flatnonzero(np.isin(DOMAINS, codes)) for codes in ((0, 1, 2, 3, 4), (5, 6, 7, 8, 9))]
@@ -214,7 +206,7 @@ def test_classifiers_that_are_fitted_together_as_if_alone_are_those_that_are_fit
         np.testing.assert_allclose(one.label_scores(X), alone.label_scores(X), atol=1e-4)
 
 
-@pytest.mark.parametrize("penalty", ["group-dro", "qrm"])
+@pytest.mark.parametrize("penalty", ["vrex", "mmd"])
 def test_checkpoints_change_nothing(penalty, tmp_path):
     run = TrainingRun(checkpoints=tmp_path / "kept")
     kept = quick(penalty, run=run).fit(X, Y, domains=DOMAINS)

@@ -19,12 +19,11 @@ from hypothesis import strategies as st
 
 from domaincover import ERMClassifier, InputError, PromisedSetClassifier
 from domaincover.cli.adapt import _only_domain
-from domaincover.cli.adaptable import meant_for_another_domain
 from domaincover.cli.apply import CountSets, WriteSets, reports_of
 from domaincover.cli.evaluate import certificate_if_unseen
 from domaincover.cli.inputs import read_training
 from domaincover.cli.part_runs import PartRuns
-from domaincover.cli.part_scores import NumberedPart, adapted_table
+from domaincover.cli.part_scores import NumberedPart, adapted_table, meant_for_another_domain
 from domaincover.data.tables import open_table
 from domaincover.data.tables.table import MISSING
 from domaincover.promises.certificates import certify, seen_among
@@ -204,7 +203,7 @@ def test_no_seen_domain_is_taken_for_new_however_it_is_written(fitted, folder, k
     table = table_of(folder / f"asked.{given_format}", asked, data, kind)
     saved, runs, parts = InMemory(model), PartRuns(in_parts=False), [NumberedPart(0, table)]
     found = adapted_table(runs, saved, "d", parts, folder / "scratch")
-    reports, _ = reports_of(runs, CountSets(saved, "y", "d", folder / "scratch"), parts, 1)
+    reports, _ = zip(*reports_of(runs, CountSets(saved, "y", "d", folder / "scratch"), parts, 1), strict=True)
     wanted = {str(name): str(name) in set(map(str, seen)) for name in asked}
     for report in reports:
         assert certificate_if_unseen(report, 0.9, model) is None

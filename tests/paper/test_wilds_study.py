@@ -257,8 +257,8 @@ def test_single_label_methods_run_on_whole_networks_and_on_perceptrons(name, fol
     more = keys(methods="single-label", epochs=1)
     assert paper(name, folders[name].folder, tmp_path / "runs", *options[name], *more) == 0
     found = collect(tmp_path / "runs").results
-    assert set(found["method"]) == {"erm", "irm", "vrex", "mmd", "coral", "group-dro", "qrm", "set-cover"}
-    for method in ("irm", "mmd", "qrm"):
+    assert set(found["method"]) == {"erm", "irm", "vrex", "mmd", "coral", "set-cover"}
+    for method in ("irm", "mmd"):
         assert np.isfinite(predictions(tmp_path / "runs", name, method).filter(like="score")).all(axis=None)
 
 

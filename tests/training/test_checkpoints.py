@@ -64,7 +64,7 @@ def compare_domains(kind, listeners=(), checkpoints=None, warmup=20):
     n = len(networks)
     rows, rngs = [np.arange(len(DATA))] * n, [np.random.default_rng(k) for k in range(n)]
     batches = DomainBatches(MemoryPool([DATA]), rows, [DATA.domains] * n, 16, rngs, domains_per_batch=3)
-    objective = domain_objective(penalty, torch.ones(n, 4), warmup_steps=warmup, rate=0.5)
+    objective = domain_objective(penalty, warmup_steps=warmup)
 
     def judge(networks):
         return torch.stack([next(iter(network.parameters())).detach().square().sum() for network in networks])
@@ -119,7 +119,7 @@ def test_a_training_that_was_killed_and_resumed_ends_as_one_that_was_not(tmp_pat
 
 
 # The switch comes before the 21st of 42 batches; one network has statistics and dropout, two are a stack
-@pytest.mark.parametrize("kind", [("irm", False), ("coral", True), ("group-dro", False), ("qrm", True)], ids=str)
+@pytest.mark.parametrize("kind", [("irm", False), ("coral", True)], ids=str)
 @pytest.mark.parametrize("n_batches", [20, 21, *deep(5, 14, 19, 41)])
 def test_a_training_that_compares_domains_is_resumed_as_if_it_had_not_been_killed(tmp_path, kind, n_batches):
     with pytest.raises(KilledError):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from domaincover.cli.arguments import column, model_folder, strict, table_file
+from domaincover.cli.outputs import check_model_folder, check_not_table, say_model
 from domaincover.cli.part_runs import rejected_rows_as_input_error
 from domaincover.errors import InputError
 from domaincover.terminal.command_options import REQUIRED, option, takes
@@ -52,13 +53,10 @@ def adapt(options: AdaptOptions) -> None:
         _choose(options)
         return
     from domaincover.data.tables import open_table
-    from domaincover.saving.sealed import check_folder
 
     model, out, label = options.model, options.out, options.label
     if_stopped("no model was written")
-    check_folder(out)
-    if out.exists() and model.exists() and out.samefile(model):
-        raise InputError(f"--out would overwrite the model {model}; choose another folder.")
+    check_model_folder(out, model)
     if options.rows is not None and label is None:
         raise InputError("--rows are beside rows with labels; give their column: --label.")
     data = [open_table(path) for path in (options.table, options.rows) if path is not None]
@@ -67,10 +65,9 @@ def adapt(options: AdaptOptions) -> None:
 
     import numpy as np
 
-    from domaincover.cli.adaptable import inner_model
-    from domaincover.cli.input_checks import note_on_input
+    from domaincover.cli.check import note_on_input
     from domaincover.cli.inputs import ModelColumns
-    from domaincover.cli.part_scores import SavedModel, scored_rows
+    from domaincover.cli.part_scores import SavedModel, inner_model, scored_rows
     from domaincover.predictors.calibrated_predictors import Scored
     from domaincover.saving.models import load_extra, load_to_predict, save
 
@@ -97,15 +94,12 @@ def adapt(options: AdaptOptions) -> None:
     extra = {**extra, "settings": {**settings, "adapted_to": next(iter(names))}}
     save(with_last_step(fitted, adapted), out, extra=extra)
     typer.echo("\n".join(_in_words(inner, adapted)))
-    folder = shlex.quote(str(out))
-    say(f"The model is in {out}. Next: domaincover predict {folder} TABLE --out sets.parquet")
+    say_model(out)
 
 
 def _choose(options: AdaptOptions) -> None:
     """Write the rows to label as a CSV file, with an empty column for the labels if there is none."""
-    from domaincover.cli.adaptable import inner_model
-    from domaincover.cli.outputs import check_not_table
-    from domaincover.cli.part_scores import scored_rows
+    from domaincover.cli.part_scores import inner_model, scored_rows
     from domaincover.data.tables import open_table
     from domaincover.files import write_whole
     from domaincover.saving.models import load_extra, load_to_predict

@@ -15,15 +15,14 @@ from typing import Annotated, NoReturn
 import typer
 
 from domaincover.cli.adapt import adapt
-from domaincover.cli.certify import certify
 from domaincover.cli.check import check
+from domaincover.cli.demo import demo
 from domaincover.cli.doctor import doctor
 from domaincover.cli.evaluate import evaluate
 from domaincover.cli.export import export
 from domaincover.cli.fit import fit
-from domaincover.cli.plan import plan
 from domaincover.cli.predict import predict
-from domaincover.cli.record import recalibrate, record
+from domaincover.cli.promise_commands import certify, plan, recalibrate, record
 from domaincover.errors import InputError, torch_needed_for
 from domaincover.files import fault, is_full
 from domaincover.paper.commands.data_check import data
@@ -45,7 +44,8 @@ for panel, commands in PANELS.items():
     for command in commands:
         app.command(rich_help_panel=panel, no_args_is_help=command is paper)(speaks_of_options(command))
 app.add_typer(data, name="data", rich_help_panel="Studies")
-app.command(rich_help_panel="Help")(doctor)
+for command in (demo, doctor):
+    app.command(rich_help_panel="Help")(speaks_of_options(command))
 
 NAME = "domaincover"  # also as `python -m domaincover`: completion depends on it
 INTERRUPTED, TERMINATED = 130, 143  # 128 plus the number of the signal, as in shells

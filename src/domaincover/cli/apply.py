@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,7 +40,7 @@ from domaincover.predictors.set_predictor import predict_set, unwrapped
 
 Predicted = tuple[pd.DataFrame, Sets, NDArray[Any] | None, NDArray[Any] | None]  # copies, sets, top labels, scores
 ORIGIN, SIZES = "domaincover.origin", "domaincover.sizes"
-ALL_ROWS = ""  # beside the groups of a column
+NO_GROUP = ""  # rows without a value in the column of groups
 PLAIN = (str, bool, int, float)
 
 
@@ -147,7 +146,7 @@ class WriteSets:
 
     def _predicted(self, table: Table, ids: Sequence[str]) -> Iterator[Predicted]:
         model = self.model.load()
-        for X, kept in ModelColumns.of(model, table).blocks(table, tables.ROWS_AT_ONCE, ids):
+        for X, kept in ModelColumns.of(model, table).blocks(table, ids):
             inner, transformed = unwrapped(model, X)
             top = inner.predict(transformed) if self.top else None
             scores = inner.label_scores(transformed) if self.scores else None
@@ -164,17 +163,17 @@ class WriteSets:
 
 
 class CountsOfPart(NamedTuple):
-    """The domains of a part, and the counts of its sets for each kind of thresholds: of all rows, and by group."""
+    """The counts of a part's sets for each kind of thresholds, by domain and group of rows."""
 
-    names: NDArray[Any]
-    by_group: dict[str, tuple[Tallies, ...]]
+    names: pd.DataFrame
+    by_kind: list[Tallies]
 
 
 @dataclass(frozen=True)
 class CountSets:
     """Count a part's sets by domain and label: of adapted and fixed thresholds with `scratch`, or of the only ones.
 
-    With a column `by`, the sets of each of its groups are counted beside those of all rows.
+    With a column `by`, the sets of each of its groups are counted by themselves.
     """
 
     model: SavedModel
@@ -188,33 +187,26 @@ class CountSets:
         model = self.model.load()
         columns, inner = ModelColumns.of(model, part.table), last_step(model)
         given = columns.read_labels(part.table, self.label, self.domain, model.classes_.tolist())
-        domains, names = pd.factorize(given.domains)
-        labels = label_codes(given.labels, inner.classes_) if len(domains) else domains
-        n_kinds = 1 if self.scratch is None else 2
-        groups = {ALL_ROWS: np.ones(len(domains), dtype=bool)}
+        keys = pd.DataFrame({"domain": given.domains.to_numpy(), "group": NO_GROUP})
         if self.by is not None:
-            column = canonical_texts(part.table.read([self.by], [self.by])[self.by])
-            groups |= {str(name): (column == name).to_numpy(dtype=bool) for name in column.dropna().unique()}
-        totals = {
-            group: tuple(Tallies.zeros(len(names), len(inner.classes_)) for _ in range(n_kinds)) for group in groups
-        }
-        sets, start = self._sets(part, columns), 0
-        for by_kind in sets:
+            keys["group"] = canonical_texts(part.table.read([self.by], [self.by])[self.by]).fillna(NO_GROUP).to_numpy()
+        codes: NDArray[np.int64] = np.asarray(keys.groupby(list(keys), sort=False).ngroup(), dtype=np.int64)
+        names, labels = keys.drop_duplicates(), label_codes(given.labels, inner.classes_) if len(codes) else codes
+        totals = [Tallies.zeros(len(names), len(inner.classes_)) for _ in range(1 if self.scratch is None else 2)]
+        start = 0
+        for by_kind in self._sets(part, columns):
             rows = slice(start, start + len(by_kind[0]))
             if len(labels[rows]) != len(by_kind[0]):
                 raise InputError(CHANGED)
-            for group, is_in in groups.items():
-                own = is_in[rows]
-                for total, some in zip(totals[group], by_kind, strict=True):
-                    found = tallied(some[own], labels[rows][own], domains[rows][own], len(names))
-                    total.add(found, np.arange(len(names)))
+            for total, sets in zip(totals, by_kind, strict=True):
+                total.add(tallied(sets, labels[rows], codes[rows], len(names)), np.arange(len(names)))
             start = rows.stop
-        return CountsOfPart(np.asarray(names, dtype=object), totals)
+        return CountsOfPart(names, totals)
 
     def _sets(self, part: NumberedPart, columns: ModelColumns) -> Iterator[tuple[Sets, ...]]:
         model = self.model.load()
         if self.scratch is None:
-            for X, _ in columns.blocks(part.table, tables.ROWS_AT_ONCE, ids=()):
+            for X, _ in columns.blocks(part.table):
                 yield (predict_set(model, X),)
             return
         rows, fixed = ScoresOfPart.of(self.scratch, part), last_step(model).thresholds_
@@ -225,30 +217,28 @@ class CountSets:
 
 def reports_of(
     runs: PartRuns, step: CountSets, parts: Sequence[NumberedPart], min_cell_size: int | None
-) -> tuple[list[DomainReport], list[dict[str, DomainReport]]]:
-    """Return the reports on a table, one for each kind of thresholds, from the counts of its parts.
+) -> list[tuple[DomainReport, dict[str, DomainReport]]]:
+    """Return a report for each kind of thresholds, from the counts of all parts, and beside it those of each group.
 
-    Beside stand those of each group; groups that have rows enough of no label in any domain are left out.
+    Groups that have rows enough of no label in any domain are left out.
     """
     of_part, inner = runs.all("Counts of parts", step, parts), last_step(step.model.load())
-    own_codes, names = joined_names([counts.names for counts in of_part])
+    own_codes, names = joined_names([counts.names["domain"].to_numpy() for counts in of_part])
     coded = code_names(names, "domains", len(names))
-    kinds = range(len(of_part[0].by_group[ALL_ROWS]))
+    domains, groups = coded.codes[own_codes], np.concatenate([counts.names["group"] for counts in of_part])
 
-    def total(group: str, kind: int) -> Tallies:
-        found = Tallies.zeros(len(names), len(inner.classes_))
-        for counts, own in zip(of_part, own_codes, strict=True):
-            if group in counts.by_group:
-                found.add(counts.by_group[group][kind], coded.codes[own])
+    def report(counts: Tallies, rows: NDArray[np.bool_], size: int | None) -> DomainReport:
+        total = Tallies.zeros(len(names), len(inner.classes_))
+        total.add(counts.of(rows), domains[rows])
+        found: DomainReport = inner.report_on_tallies(total, coded.names, min_cell_size=size)
         return found
 
-    reports = [
-        inner.report_on_tallies(total(ALL_ROWS, kind), coded.names, min_cell_size=min_cell_size) for kind in kinds
-    ]
-    groups = sorted({group for counts in of_part for group in counts.by_group} - {ALL_ROWS})
-    by_group: list[dict[str, DomainReport]] = [{} for _ in kinds]
-    for group, kind in product(groups, kinds):
-        with suppress(InputError):
-            size = reports[kind].min_cell_size
-            by_group[kind][group] = inner.report_on_tallies(total(group, kind), coded.names, min_cell_size=size)
-    return reports, by_group
+    found = []
+    for kind in zip(*(counts.by_kind for counts in of_part), strict=True):
+        counts = Tallies(*map(np.concatenate, zip(*kind, strict=True)))
+        whole, by_group = report(counts, np.full(len(groups), True), min_cell_size), {}
+        for group in sorted({*groups} - {NO_GROUP}):
+            with suppress(InputError):
+                by_group[group] = report(counts, groups == group, whole.min_cell_size)
+        found.append((whole, by_group))
+    return found

@@ -48,9 +48,9 @@ def column(about: str, default: Any = None) -> Any:
     return option(about, default, autocompletion=complete_columns)
 
 
-def page(of: str = "evaluation") -> Any:
+def page() -> Any:
     """Return the option of an HTML page."""
-    return option(f"Also write the {of} as an HTML page.")
+    return option("Also write it as an HTML page.")
 
 
 def output_format(default: str) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from domaincover.cli.arguments import cell_size, column, model_folder, output_format, page, strict, table_file
-from domaincover.cli.outputs import Shown, check_not_table, check_page, notes_on_evaluation, print_json, shown_name
+from domaincover.cli.outputs import Shown, check_page, notes_on_evaluation, print_json, shown_name
 from domaincover.cli.part_runs import PartOptions
 from domaincover.errors import InputError
 from domaincover.options import ThresholdKind
@@ -17,8 +17,8 @@ from domaincover.terminal.command_options import option, takes
 from domaincover.terminal.messages import warnings_as_notes
 
 if TYPE_CHECKING:
-    from domaincover.cli.record import RecordOptions
     from domaincover.criteria import TargetRecall
+    from domaincover.data.tables import Table
     from domaincover.evaluation import DomainReport
     from domaincover.predictors.adapted_domains import AdaptedDomains
     from domaincover.predictors.set_predictor import SetPredictor
@@ -28,23 +28,43 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledTableOptions:
-    """Arguments and options of commands that compare a model's sets with known labels."""
+    """Arguments and options of commands that compare a model's sets with known labels; those of `record`."""
 
     model: Path = model_folder()
     table: Path = table_file()
     label: str | None = column("Column with the true labels; default: the one used by `fit`.")
     domain: str | None = column("Column with the domains; default: the one used by `fit`.")
+    html: Path | None = page()
+
+    def roles(self, settings: Mapping[str, Any]) -> tuple[str, str]:
+        """Return the columns of labels and domains: those given, or those that `fit` had."""
+        label, domain = self.label or settings.get("label"), self.domain or settings.get("domain")
+        if label is None or domain is None:
+            raise InputError("the model does not record its label and domain columns; give --label and --domain.")
+        return label, domain
+
+    def open_table(self) -> Table:
+        """Open the table; reject a page that cannot be written first."""
+        from domaincover.data.tables import open_table
+
+        check_page(self.html, self.table)
+        return open_table(self.table)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions(LabelledTableOptions):
+    """Arguments and options of `evaluate` and `certify`."""
+
     thresholds: ThresholdKind | None = option(
         "Thresholds: adapted by the rows of each domain, or fixed; default: adapted where the model can adapt."
     )
     min_cell_size: int | None = cell_size()
-    html: Path | None = page()
     strict: bool = strict()
     parts: PartOptions = field(default_factory=PartOptions)
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateOptions(LabelledTableOptions):
+class EvaluateOptions(EvaluationOptions):
     """Arguments and options of `evaluate`."""
 
     by: str | None = column("Column with groups of rows, such as sex: report each of them, too.")
@@ -69,17 +89,23 @@ def evaluate(options: EvaluateOptions) -> None:
         adaptation=found.adaptation,
         verdict=found.verdict_lines,
         by=options.by,
-        groups=found.groups.get(found.thresholds, {}),
+        groups=found.groups,
     )
     if options.html is not None:
         shown.write_page(options.html)
     if options.style == "table":
         shown.print(*([] if certificate is None else [certificate.in_one_line()]))
-    else:
-        verdict = None if found.verdict is None else found.verdict.to_dict()
-        content = {"verdict": verdict, "summary": found.report.summary(target).to_dict(), **found.both_ways(target)}
-        groups = {} if options.by is None else {"by": {options.by: found.group_records()}}
-        print_json({**content, "domains": found.records(), **groups})
+        return
+    verdict = None if found.verdict is None else found.verdict.to_dict()
+    content = {"verdict": verdict, "summary": found.report.summary(target).to_dict(), **found.both_ways(target)}
+    content["domains"] = found.records()
+    if options.by is not None:
+        summaries = {
+            name: {"summary": report.summary(target).to_dict(), "domains": report.records()}
+            for name, report in found.groups.items()
+        }
+        content["by"] = {options.by: summaries}
+    print_json(content)
 
 
 NONE_MOVED = "Thresholds are the fixed ones in every domain: their rows are too few, or say too little, to move them."
@@ -89,7 +115,7 @@ class Evaluation(NamedTuple):
     """A model's report by domain for each kind of thresholds that it has, and what was saved with the model.
 
     `thresholds` is the kind that is asked for; `adaptation` says by how much those of a model that can adapt moved.
-    `groups` are the reports of groups of rows, for each kind.
+    `groups` are the reports of groups of rows, with the thresholds that are asked for.
     """
 
     by_kind: Mapping[ThresholdKind, DomainReport]
@@ -99,7 +125,7 @@ class Evaluation(NamedTuple):
     extra: Mapping[str, Any]
     target_recall: TargetRecall
     adaptation: AdaptedDomains | None = None
-    groups: Mapping[ThresholdKind, Mapping[str, DomainReport]] = {}
+    groups: Mapping[str, DomainReport] = {}
 
     @property
     def report(self) -> DomainReport:
@@ -118,7 +144,7 @@ class Evaluation(NamedTuple):
     @property
     def warnings(self) -> list[str]:
         """A line about unusual domains, or about domains that an adapted model is not meant for, if there are any."""
-        from domaincover.cli.adaptable import meant_for_another_domain
+        from domaincover.cli.part_scores import meant_for_another_domain
         from domaincover.predictors.adapted_domains import unusual_domains
 
         names, moves = self.report.domain_names, self.adaptation
@@ -165,13 +191,6 @@ class Evaluation(NamedTuple):
         moved = self.adaptation.records(self.report.label_names)
         return [record | more for record, more in zip(records, moved, strict=True)]
 
-    def group_records(self) -> dict[str, Any]:
-        """Return the summary and a record per domain for each group of rows."""
-        return {
-            name: {"summary": report.summary(self.target_recall).to_dict(), "domains": report.records()}
-            for name, report in self.groups[self.thresholds].items()
-        }
-
     def under(self, target_recall: TargetRecall) -> Evaluation:
         """Return the evaluation of the domains that count with another target."""
         report = self.report.under(target_recall)
@@ -195,26 +214,22 @@ class Evaluation(NamedTuple):
         return self._replace(by_kind={"fixed": replace(self.report, thresholds="fixed")}, thresholds="fixed")
 
 
-def evaluated(options: LabelledTableOptions, by: str | None = None) -> Evaluation:
-    """Load a model and report its sets on a table by domain; reject a page that cannot be written first."""
+def evaluated(options: EvaluationOptions, by: str | None = None) -> Evaluation:
+    """Load a model and report its sets on a table by domain."""
     from domaincover.cli.inputs import ModelColumns, check_roles
-    from domaincover.data.tables import open_table
 
-    check_page(options.html)
-    data = open_table(options.table)
+    data = options.open_table()
     options.parts.check(data)
-    check_not_table(options.html, "--html", options.table)
 
-    from domaincover.cli.adaptable import can_adapt, inner_model
     from domaincover.cli.apply import CountSets, reports_of
-    from domaincover.cli.input_checks import note_on_input
-    from domaincover.cli.part_scores import SavedModel, adapted_table, parts_of
+    from domaincover.cli.check import note_on_input
+    from domaincover.cli.part_scores import SavedModel, adapted_table, can_adapt, inner_model, parts_of
     from domaincover.predictors.label_scores import last_step
 
     saved = SavedModel.at(options.model)
     fitted, extra = saved.load(), saved.extra()
     settings = {"model": options.model.resolve().name, "sha256": saved.digest, **extra.get("settings", {})}
-    label, domain = roles_of(options, settings)
+    label, domain = options.roles(settings)
     if options.thresholds == "adapted":
         inner_model(fitted)
     ModelColumns.of(fitted, data)
@@ -227,27 +242,22 @@ def evaluated(options: LabelledTableOptions, by: str | None = None) -> Evaluatio
     with warnings_as_notes(), options.parts.scratch_folder() if adapts else nullcontext() as scratch:
         if scratch is not None:
             found = adapted_table(runs, saved, domain, parts, scratch)
-        reports, groups = reports_of(runs, CountSets(saved, label, domain, scratch, by), parts, options.min_cell_size)
+        reports = reports_of(runs, CountSets(saved, label, domain, scratch, by), parts, options.min_cell_size)
     own: ThresholdKind | None = getattr(inner, "threshold_kind", None)  # of a model with a promise
     kinds: list[ThresholdKind | None] = ["adapted", "fixed"] if adapts else [own]
+    asked = (options.thresholds if adapts else own) or kinds[0] or "fixed"
+    by_kind = {kind or "fixed": both for kind, both in zip(kinds, reports, strict=True)}
+    first = reports[0][0]
     return Evaluation(
-        {kind or "fixed": replace(report, thresholds=kind) for kind, report in zip(kinds, reports, strict=True)},
-        (options.thresholds if adapts else own) or kinds[0] or "fixed",
+        {kind: replace(report, thresholds=kind if own or adapts else None) for kind, (report, _) in by_kind.items()},
+        asked,
         inner,
-        {**settings, "table": options.table.name, "min_cell_size": reports[0].min_cell_size},
+        {**settings, "table": options.table.name, "min_cell_size": first.min_cell_size},
         extra,
         settings.get("target_recall", getattr(inner, "target_recall", 0.9)),
-        None if found is None else found.adaptation(reports[0].domain_names),
-        {kind or "fixed": one for kind, one in zip(kinds, groups, strict=True)},
+        None if found is None else found.adaptation(first.domain_names),
+        by_kind[asked][1],
     ).with_true_kind()
-
-
-def roles_of(options: LabelledTableOptions | RecordOptions, settings: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the columns of labels and domains: those given, or those that `fit` had."""
-    label, domain = options.label or settings.get("label"), options.domain or settings.get("domain")
-    if label is None or domain is None:
-        raise InputError("the model does not record its label and domain columns; give --label and --domain.")
-    return label, domain
 
 
 def certificate_if_unseen(report: DomainReport, target_recall: TargetRecall, model: SetPredictor) -> Certificate | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from domaincover.cli.fit_options import FitOptions
 from domaincover.cli.network_options import learned_settings
-from domaincover.cli.outputs import Shown, shown_name
+from domaincover.cli.outputs import Shown, check_model_folder, say_model, shown_name
 from domaincover.errors import torch_needed_for
 from domaincover.terminal.command_options import takes
 from domaincover.terminal.messages import if_stopped, logs_as_messages, say, warnings_as_notes
@@ -33,17 +33,17 @@ def fit(options: FitOptions) -> None:
     """
     from domaincover.cli.inputs import kinds_in_words
     from domaincover.data.tables import open_table
-    from domaincover.saving.sealed import check_folder, is_model
+    from domaincover.saving.sealed import is_model
 
     if_stopped("no model was written")
     options.check()
-    check_folder(options.out)
+    check_model_folder(options.out)
     data = open_table(options.table)
     options = options.for_table(data)
     features = options.feature_columns(data)
 
-    from domaincover.cli.adaptable import can_adapt
-    from domaincover.cli.input_checks import learned_input
+    from domaincover.cli.check import learned_input
+    from domaincover.cli.part_scores import can_adapt
     from domaincover.saving.models import save
 
     with torch_needed_for("training"):
@@ -71,9 +71,7 @@ def fit(options: FitOptions) -> None:
         extra = {"settings": settings, "assessment": assessment.to_dict() if assessment else None}
         extra["input"] = learned_input(fitted, training.X, training.domains, fingerprints=options.fingerprints)
         save(fitted, options.out, extra=extra)
-    folder = shlex.quote(str(options.out))
-    adapts = f" --domain {shlex.quote(str(options.domain))}" if can_adapt(fitted) else ""
-    say(f"The model is in {options.out}. Next: domaincover predict {folder} TABLE{adapts} --out sets.parquet")
+    say_model(options.out, f" --domain {shlex.quote(str(options.domain))}" if can_adapt(fitted) else "")
 
 
 def _say_time_left(model: SetClassifier, n_domains: int, options: FitOptions) -> None:
@@ -128,7 +126,7 @@ def _assess(
 
 
 def _final_fit(model: SetClassifier, training: LabelledTable, options: FitOptions) -> SetClassifier:
-    from domaincover.cli.adaptable import gain_in_words
+    from domaincover.cli.part_scores import gain_in_words
 
     say(f"Fitting the final model on all domains: {training.n_domains}.")
     with warnings_as_notes(), logs_as_messages(all_of_them=options.verbose):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from domaincover.cli.arguments import DOMAIN, LABEL, cell_size, column, page, parsed_targets, table_file, targets
 from domaincover.cli.network_options import SourceOptions, TrainingOptions
-from domaincover.cli.outputs import check_not_table, check_page
+from domaincover.cli.outputs import check_page
 from domaincover.errors import InputError
 from domaincover.options import (
     MIN_CELL_SIZE,
@@ -112,7 +112,7 @@ class FitOptions:
         from domaincover.prediction_sets import check_share
 
         check_criterion(self.criterion, self.target)
-        check_page(self.html)
+        check_page(self.html, self.table)
         share = self.hold_out_domains
         if not 0 <= share < 1:
             raise InputError(f"--hold-out-domains is a share of the domains, from 0 to below 1, got {share:g}.")
@@ -129,7 +129,6 @@ class FitOptions:
 
     def for_table(self, data: Table) -> FitOptions:
         """Return the options with the columns of a table; a folder of images has its own."""
-        check_not_table(self.html, "--html", self.table)
         label, domain = self.label, self.domain
         if data.is_images:
             label, domain = label or "label", domain or "domain"

@@ -164,15 +164,17 @@ class ModelColumns(NamedTuple):
         spellings = dict(getattr(input_encoder_of(model), "spellings_", {}))
         return cls(names, used, of_kind["category"], prose, of_kind["image"], of_kind[PLAIN_NUMBER], spellings)
 
-    def blocks(self, data: Table, rows_at_once: int, ids: Collection[str]) -> Iterator[tuple[pd.DataFrame, Any]]:
+    def blocks(self, data: Table, ids: Collection[str] = ()) -> Iterator[tuple[pd.DataFrame, Any]]:
         """Read a table in blocks: what the model wants, and beside it columns to copy as they are.
 
         In CSV, where a block's types are its own, columns whose spelling was learned are text; other formats bring
         their types.
         """
+        from domaincover.data import tables
+
         first = 1
         texts = {*self.categories, *(() if data.has_types else self.spellings)}
-        for block, kept in data.blocks(rows_at_once, self.used, texts, self.prose, list(ids)):
+        for block, kept in data.blocks(tables.ROWS_AT_ONCE, self.used, texts, self.prose, list(ids)):
             self._check_decimals(block, data, first)
             yield self._arranged(block.set_axis(range(first, first + len(block))), data), kept
             first += len(block)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -49,19 +50,20 @@ def shown_name(method: str) -> str:
     return method_styles([method])[method].label
 
 
-def check_page(path: Path | None) -> None:
-    """Reject a page that cannot be written, before any work."""
+def check_page(path: Path | None, table: Path) -> None:
+    """Reject a page that cannot be written, or would overwrite the table, before any work."""
     if path is None:
         return
+    check_not_table(path, "--html", table)
     above = next(folder for folder in path.absolute().parents if folder.exists())
     if path.is_dir() or not above.is_dir() or not os.access(above, os.W_OK):
         what = f"{path} is a folder" if path.is_dir() else f"{above} is not a folder that can be written to"
         raise InputError(f"cannot write the page {path}: {what}.")
 
 
-def check_not_table(path: Path | None, option: str, table: Path) -> None:
+def check_not_table(path: Path, option: str, table: Path) -> None:
     """Reject an output that would overwrite the input table."""
-    if path is not None and path.exists() and table.exists() and path.samefile(table):
+    if path.exists() and table.exists() and path.samefile(table):
         raise InputError(f"{option} would overwrite the input table {path}; choose another name.")
 
 
@@ -111,7 +113,7 @@ class Shown(NamedTuple):
     certificate: Certificate | None = None
     certificate_notes: Sequence[str] = ()
     adaptation: AdaptedDomains | None = None
-    label_gain: pd.DataFrame | None = None
+    label_gain: pd.DataFrame | None = None  # of the model
     verdict: Sequence[str] = ()
     by: str | None = None  # a column with groups of rows
     groups: Mapping[str, DomainReport] = {}
@@ -143,6 +145,20 @@ class Shown(NamedTuple):
             del more[name]
         write_domain_page(path, self.reports, self.target, title=title, settings=settings, **more)
         say_page(path)
+
+
+def check_model_folder(out: Path, model: Path | None = None) -> None:
+    """Reject a folder that a new model cannot be written to, or that is the model it is made from."""
+    from domaincover.saving.sealed import check_folder
+
+    check_folder(out)
+    if model is not None and out.exists() and model.exists() and out.samefile(model):
+        raise InputError(f"--out would overwrite the model {model}; choose another folder.")
+
+
+def say_model(out: Path, options: str = "") -> None:
+    """Print where a model is, and how to use it."""
+    say(f"The model is in {out}. Next: domaincover predict {shlex.quote(str(out))} TABLE{options} --out sets.parquet")
 
 
 def in_texts(settings: Mapping[str, Any]) -> dict[str, str]:

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
@@ -115,7 +115,8 @@ class PartRuns:
                     _tell(f"{what}: {n_done:,} of {len(items):,}")
                     yield item, outcome.result
                     continue
-                failures.append(outcome.reason if outcome.stops_others else _located(outcome.reason, item))
+                named = outcome.stops_others or str(item) in outcome.reason
+                failures.append(outcome.reason if named else f"{item}: {outcome.reason}")
                 if outcome.stops_others:
                     break
         finally:
@@ -134,12 +135,14 @@ class PartRuns:
 
 def _outcome(step: Callable[[Item], Result], item: Item) -> PartOutcome:
     """Do a step in one thread, since rounding may depend on their number; what a user can fix becomes a reason."""
+    from threadpoolctl import threadpool_limits
+
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default", UserWarning)
         try:
             if (model := getattr(step, "model", None)) is not None:
                 model.load()  # first, since it imports what is to have one thread
-            with _threads(len(sys.modules)).limit(limits=1):
+            with threadpool_limits(limits=1):
                 result = _done(step, item)
         except InputError as error:
             return PartOutcome(reason=str(error), stops_others=_is_full(error))
@@ -174,19 +177,6 @@ def _raised_by(error: Exception) -> str:
     packages = [str(frame.f_globals.get("__name__")).partition(".")[0] for frame, _ in walk_tb(error.__traceback__)]
     last = len(packages) - packages[::-1].index("domaincover")
     return packages[min(last, len(packages) - 1)]
-
-
-@lru_cache(maxsize=1)
-def _threads(n_modules: int) -> Any:  # noqa: ARG001 - looked for anew only where modules were loaded since
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
-
-
-def _located(message: str, item: Any) -> str:
-    """Name the part in a message that does not."""
-    where = str(item)
-    return message if where in message else f"{where}: {message}"
 
 
 def _is_full(error: BaseException | None) -> bool:

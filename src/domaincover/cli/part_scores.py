@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
@@ -21,23 +21,23 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from domaincover.cli.adaptable import AdaptedNames, inner_model
 from domaincover.cli.inputs import ModelColumns, domain_names
 from domaincover.cli.part_runs import PartRuns
-from domaincover.data import tables
-from domaincover.data.identity import typed_names
+from domaincover.data.identity import canonical, look_alike_line, typed_names
 from domaincover.data.tables import Table
 from domaincover.data.tables.arrow_tables import PartTable
 from domaincover.data.tables.table import reading
 from domaincover.errors import InputError
 from domaincover.files import write_whole
 from domaincover.prediction_sets import Sets
-from domaincover.predictors.adapted_domains import AdaptedDomains
+from domaincover.predictors.adapted_domains import AdaptedDomains, unusual_domains
 from domaincover.predictors.calibrated_predictors import Scored
 from domaincover.predictors.label_scores import last_step
+from domaincover.predictors.promised_predictor import PromisedPredictor
 from domaincover.predictors.set_predictor import unwrapped
 from domaincover.saving.models import load_extra, load_to_predict, model_checksum
 from domaincover.saving.sealed import json_bytes
+from domaincover.terminal.text import listed
 
 NUMBERS_AT_ONCE = 1 << 22  # scores from which thresholds are set at once, unless one domain has more
 VERSION = version("domaincover")
@@ -70,6 +70,37 @@ def _loaded(model: SavedModel) -> Any:
     if SavedModel.at(Path(model.folder)) != model:
         raise InputError(f"the model in {model.folder} was replaced meanwhile; run the command again.")
     return load_to_predict(model.folder)
+
+
+class AdaptedNames(NamedTuple):
+    """Domains by name, with the thresholds (domains × labels) and p-values that their rows gave a model.
+
+    `rows_digest` is one of all these rows, if they lie in parts.
+    """
+
+    inner: PromisedPredictor
+    names: list[Hashable]
+    thresholds: NDArray[np.float64]
+    p_values: NDArray[np.float64]
+    rows_digest: str
+
+    def adaptation(self, domain_names: Sequence[Hashable]) -> AdaptedDomains:
+        """Return by how much the thresholds of some of these domains moved, and their p-values."""
+        place = {name: row for row, name in enumerate(self.names)}
+        rows = [place[name] for name in domain_names]
+        level = self.inner.unfamiliar_level
+        return AdaptedDomains(self.thresholds[rows], self.p_values[rows], self.inner.thresholds_, level)
+
+    @property
+    def n_moved(self) -> int:
+        """The number of domains with thresholds of their own."""
+        return int(self.adaptation(self.names).moved.sum())
+
+    def warning(self) -> str | None:
+        """Return a line about unusual domains and those whose names look alike, if there are any."""
+        unusual = unusual_domains(self.names, self.p_values, self.inner.unfamiliar_level)
+        doubt = look_alike_line(self.names, "domains")
+        return "\n".join(filter(None, [unusual, doubt and f"Note: {doubt}"])) or None
 
 
 class NumberedPart(NamedTuple):
@@ -145,10 +176,10 @@ def adapted_table(
 ) -> AdaptedNames:
     """Score all parts, let each domain's rows set its thresholds, and write those where the next steps read them."""
     of_part = runs.all("Scores of parts", ScorePart(model, domain, scratch), parts)
-    own_codes, names = joined_names([one.names for one in of_part])
-    n_rows = np.zeros(len(names), dtype=np.int64)
-    for part, one, own in zip(parts, of_part, own_codes, strict=True):
-        n_rows[own] += one.n_rows
+    codes, names = joined_names([one.names for one in of_part])
+    own_codes = np.split(codes, np.cumsum([len(one.names) for one in of_part])[:-1])
+    n_rows = np.bincount(codes, np.concatenate([one.n_rows for one in of_part]), len(names)).astype(np.int64)
+    for part, own in zip(parts, own_codes, strict=True):
         _save(scratch / str(part.number) / "codes.npy", own)
     inner = inner_model(model.load())
     thresholds, p_values = np.empty((len(names), len(inner.classes_))), np.empty(len(names))
@@ -161,17 +192,15 @@ def adapted_table(
     return AdaptedNames(inner, names, thresholds, p_values, digest_of([one.digest for one in of_part]))
 
 
-def joined_names(of_part: Sequence[NDArray[Any]]) -> tuple[list[NDArray[np.int64]], list[Any]]:
-    """Return the codes of each part's domains among those of all parts, and the names of these."""
+def joined_names(of_part: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], list[Any]]:
+    """Return the code of each part's domains among those of all parts, one part after the other, and their names."""
     codes, names = pd.factorize(np.concatenate(of_part))
-    ends = np.cumsum([len(some) for some in of_part])[:-1]
-    return np.split(codes, ends), typed_names(pd.Series(names, dtype=str)).tolist()
+    return codes, typed_names(pd.Series(names, dtype=str)).tolist()
 
 
 def scored_rows(model: Any, table: Table, *, with_features: bool = False) -> Scored:
     """Score a table in blocks, and return with the scores the features that labels are learned by, if wanted."""
-    blocks = ModelColumns.of(model, table).blocks(table, tables.ROWS_AT_ONCE, ())
-    own = (unwrapped(model, block) for block, _ in blocks)
+    own = (unwrapped(model, block) for block, _ in ModelColumns.of(model, table).blocks(table))
     found = [inner.scored_with_features(X) if with_features else inner.scored(X) for inner, X in own]
     return Scored.joined(found, len(model.classes_))
 
@@ -215,3 +244,55 @@ def _save(path: Path, values: NDArray[Any]) -> None:
 def _mapped(scratch: Path, part: int, name: str) -> Any:
     with reading(path := scratch / str(part) / f"{name}.npy"):
         return np.load(path, mmap_mode="r", allow_pickle=False)
+
+
+def inner_model(model: Any) -> PromisedPredictor:
+    """Return the classifier of a model whose thresholds can adapt; reject another one."""
+    inner = last_step(model)
+    if not isinstance(inner, PromisedPredictor) or not inner.can_adapt:
+        raise InputError(_why_not(inner))
+    return inner
+
+
+def can_adapt(model: Any) -> bool:
+    """Tell whether the thresholds of a fitted model can adapt to a domain."""
+    return bool(getattr(last_step(model), "can_adapt", False))
+
+
+def meant_for_another_domain(model: Any, adapted_to: str | None, names: Sequence[Hashable]) -> str | None:
+    """Return a line if a model is adapted to one domain and the rows are of others, as far as that is known."""
+    if not hasattr(last_step(model), "adapted_"):
+        return None
+    others = [str(name) for name in names if adapted_to is not None and canonical(name) != canonical(adapted_to)]
+    if not others and len(names) < 2:
+        return None
+    own = "one domain" if adapted_to is None else f"domain {adapted_to}"
+    rows = f"rows of other domains: {listed(others)}" if others else f"rows of {len(names):,} domains"
+    return (
+        f"The model is adapted to {own}, and the table has {rows}. For others its promise does not hold: use the model "
+        "that it came from."
+    )
+
+
+def _why_not(inner: Any) -> str:
+    """Say why the thresholds of a model cannot adapt."""
+    if hasattr(inner, "adapted_"):
+        return "the model is adapted to one domain already; use the model that it came from."
+    if isinstance(inner, PromisedPredictor):
+        return "the model's thresholds are fixed (jackknife-minmax); fit with --calibration cross-fit to adapt them."
+    return (
+        "the model has no promise, and so its thresholds cannot adapt to domains; predict without --domain. A promise "
+        "takes nine domains or more by default (domaincover plan)."
+    )
+
+
+def gain_in_words(model: Any, domain: str | None) -> str | None:
+    """Return a line on what labels of a new domain gain; None of a model that learns next to nothing from them."""
+    inner = last_step(model)
+    if not getattr(inner, "few_labels_", None):
+        return None
+    sizes = {n: f"{size:.2f}" for n, size in inner.label_gain["set_size"].items()}
+    if min(sizes.values()) == sizes[0]:
+        return None
+    with_labels = listed([f"{size} with {n} labels of a new {domain or 'domain'}" for n, size in sizes.items() if n])
+    return f"Labels per set, in domains treated as new: {sizes[0]} without labels, {with_labels}."

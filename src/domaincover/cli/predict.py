@@ -19,9 +19,8 @@ from domaincover.terminal.messages import if_stopped, say, warnings_as_notes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from domaincover.cli.adaptable import AdaptedNames
     from domaincover.cli.apply import WriteSets
-    from domaincover.cli.part_scores import NumberedPart
+    from domaincover.cli.part_scores import AdaptedNames, NumberedPart
 
 FIXED_ONES = "have the fixed ones"
 FIXED_THRESHOLDS = (
@@ -80,10 +79,16 @@ def predict(options: PredictOptions) -> None:
     if domain is not None:
         data.check_column(domain, "--domain")
 
-    from domaincover.cli.adaptable import can_adapt, inner_model, meant_for_another_domain
     from domaincover.cli.apply import WriteSets
-    from domaincover.cli.input_checks import note_on_input
-    from domaincover.cli.part_scores import NumberedPart, SavedModel, parts_of
+    from domaincover.cli.check import note_on_input
+    from domaincover.cli.part_scores import (
+        NumberedPart,
+        SavedModel,
+        can_adapt,
+        inner_model,
+        meant_for_another_domain,
+        parts_of,
+    )
     from domaincover.predictors.label_scores import last_step
     from domaincover.report.domain_reports import sizes_in_words
 

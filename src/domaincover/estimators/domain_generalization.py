@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DomainGeneralizationClassifier(SingleLabelNetwork):
-    """IRM, VREx, MMD, CORAL, Group DRO or QRM; the set is the most likely label alone.
+    """IRM, VREx, MMD or CORAL; the set is the most likely label alone.
 
     The same network and training as `ERMClassifier`, for a fair comparison, but each batch holds a few domains and the
     loss depends on how they differ. It can be the base of `ConformalSetClassifier` and `PromisedSetClassifier`. The
@@ -31,18 +31,13 @@ class DomainGeneralizationClassifier(SingleLabelNetwork):
 
     Parameters
     ----------
-    penalty : "irm", "vrex", "mmd", "coral", "group-dro" or "qrm"
-        Added to the mean risk of the domains; "group-dro" and "qrm" replace the mean risk.
+    penalty : "irm", "vrex", "mmd" or "coral"
+        Added to the mean risk of the domains.
     weight : float or None
-        Weight of the penalty; None is 100 for IRM, 10 for VREx, 1 for MMD and CORAL. Group DRO and QRM have none.
+        Weight of the penalty; None is 100 for IRM, 10 for VREx, 1 for MMD and CORAL.
     warmup_steps : int or None
-        Steps with penalty weight min(1, `weight`), and for QRM with the mean risk as loss, after which the optimiser
-        is reset. Only later weights are validated on held-out domains. None is 500 for IRM, VREx and QRM, but at most
-        a quarter of all steps, and 0 for the others.
-    rate : float
-        For Group DRO: step size of the domain weights.
-    quantile : float
-        For QRM: the quantile of the domains' risks that is minimised.
+        Steps with penalty weight min(1, `weight`), after which the optimiser is reset. Only later weights are validated
+        on held-out domains. None is 500 for IRM and VREx, but at most a quarter of all steps, and 0 for the others.
     domains_per_batch : int
         Domains in a batch, with equally many examples of each; at most all domains.
     target_recall, criterion, network, hidden, epochs, batch_size, learning_rate, learning_rate_decay, iterate, \
@@ -63,8 +58,6 @@ standardize, min_cell_size, validation_domains, patience, device, run, random_st
     penalty: DomainPenalty = field(default="irm", kw_only=False)
     weight: float | None = None
     warmup_steps: int | None = None
-    rate: float = 0.01
-    quantile: float = 0.75
     domains_per_batch: int = 4
 
     def _check_settings(self) -> None:
@@ -72,9 +65,7 @@ standardize, min_cell_size, validation_domains, patience, device, run, random_st
         check_choice("penalty", self.penalty, get_args(DomainPenalty))
         if not isinstance(self.domains_per_batch, int | np.integer) or self.domains_per_batch < 2:
             raise InputError(f"domains_per_batch must be a whole number, at least 2, got {self.domains_per_batch!r}.")
-        if self.penalty == "group-dro" and self.warmup_steps is not None:
-            raise InputError("warmup_steps has no effect with group-dro, which has no warm-up; leave it out.")
-        self._made_objective(np.ones((1, 1), dtype=np.float32))  # checks the objective's settings
+        self._objective_for()  # checks the objective's settings
 
     def _check_training(self, targets: Targets, trains: NDArray[np.bool_]) -> None:
         """Reject domains that cannot be compared."""
@@ -94,22 +85,16 @@ standardize, min_cell_size, validation_domains, patience, device, run, random_st
                     "or merge small domains."
                 )
 
-    def _objective(self, fits: Sequence[NetworkFit], n_steps: int) -> DomainObjective:
-        data = [fit.examples for fit in fits]
+    def _objective(self, fits: Sequence[NetworkFit], n_steps: int) -> DomainObjective:  # noqa: ARG002
         if self.warmup_steps is not None and self.warmup_steps >= n_steps:
             warnings.warn(
                 f"training has {n_steps} steps and warmup_steps is {self.warmup_steps}, so {self.penalty} never has "
                 "its full weight; lower warmup_steps, or raise epochs.",
                 stacklevel=2,
             )
-        n_domains = max(part.n_domains for part in data)
-        there = np.stack([np.bincount(part.domains, minlength=n_domains) > 0 for part in data])
-        return self._made_objective(there, n_steps)
+        return self._objective_for(n_steps)
 
-    def _made_objective(self, present: NDArray[Any], n_steps: int | None = None) -> DomainObjective:
-        import torch
-
+    def _objective_for(self, n_steps: int | None = None) -> DomainObjective:
         from domaincover.training.domain_objectives import domain_objective
 
-        settings = {name: getattr(self, name) for name in ("weight", "warmup_steps", "rate", "quantile")}
-        return domain_objective(self.penalty, torch.from_numpy(present), n_steps=n_steps, **settings)
+        return domain_objective(self.penalty, self.weight, self.warmup_steps, n_steps)

@@ -12,7 +12,7 @@ import numpy as np
 
 from domaincover.calibration.confidence import check_feasible
 from domaincover.errors import InputError, check_choice
-from domaincover.options import DomainPenalty, Iterate, PenaltyOnFeatures, RecallFrom, WeightedPenalty
+from domaincover.options import DomainPenalty, Iterate, PenaltyOnFeatures, RecallFrom
 from domaincover.paper.authors_code import SilentChoices, silent_choices
 from domaincover.paper.catalogue import is_named, study_dataset
 from domaincover.paper.methods import GROUPS, PROMISED_FOLDS, study_method
@@ -135,7 +135,7 @@ class Study(StudySettings):
             return
         if not 0 <= self.penalty_weight < math.inf:
             raise InputError(f"penalty_weight must be a finite number, 0 or more, got {self.penalty_weight:g}.")
-        if not any(name in get_args(WeightedPenalty) for name in self.methods):
+        if not any(name in get_args(DomainPenalty) for name in self.methods):
             raise InputError("penalty_weight applies to irm, vrex, mmd and coral, but the study has none of them.")
 
     @property
@@ -169,7 +169,7 @@ class Study(StudySettings):
                 recall_from=recall_from,
                 domain_confidence=self.domain_confidence if own.promises else None,
                 domains_per_batch=self.domains_per_batch if method in get_args(DomainPenalty) else None,
-                penalty_weight=self.penalty_weight if method in get_args(WeightedPenalty) else None,
+                penalty_weight=self.penalty_weight if method in get_args(DomainPenalty) else None,
                 iterate=own.iterate if own.names_iterate else self.iterate or own.iterate,
                 plugin_source=own.plugin_source,
                 **settings,

@@ -179,7 +179,7 @@ def _held_out(model: PromisedPredictor) -> HeldOut | None:
     """Return what the offset of held-out domains is; None where domains calibrate in another way, or labels apart."""
     m = len(model.calibration_domains_)
     rank = int(order_ranks(m, model.domain_confidence))
-    is_alike = model.calibration == "held-out-domains" and model.domain_order is None
+    is_alike = model.calibration == "held-out-domains" and getattr(model, "domain_order", None) is None
     known = is_alike and rank > 0 and not promised_apart(model).any()
     return HeldOut(m, rank) if known else None
 
@@ -196,7 +196,7 @@ def recalibrated(model: PromisedPredictor) -> Any:
     n_by_group = np.isfinite(allowed[:, 0]).sum(axis=0)
     promised = order_ranks(n_by_group, confidence) >= 1
     never_raised = np.where(promised, np.inf, 0.0)  # what their pooled rows allow is not known any more
-    weights = None if model.domain_order is None else recency_weights(len(allowed), confidence)
+    weights = None if getattr(model, "domain_order", None) is None else recency_weights(len(allowed), confidence)
     shifts = [offset_of(allowed[None, :, kind], promised, never_raised, confidence, weights) for kind in (0, 1)]
     new = copy.copy(model)
     del new.record_

@@ -240,7 +240,8 @@ class PromisedPredictor(CalibratedPredictor):
 
     def _features(self, rows: Scored) -> NDArray[np.float64]:
         """Return the standardised features of rows, their scores beside them."""
-        return FeatureScale(**self.feature_scale_).standardised(with_scores(np.asarray(rows.encoded), rows.probabilities))
+        found = with_scores(np.asarray(rows.encoded), rows.probabilities)
+        return FeatureScale(**self.feature_scale_).standardised(found)
 
     def encoded_features(self, X: Any) -> NDArray[Any]:
         """Return the features of rows that labels are learned by: a table's encoded columns, or a network's last."""

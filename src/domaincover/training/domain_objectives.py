@@ -1,4 +1,4 @@
-"""Objectives that compare domains: IRM, VREx, MMD, CORAL, Group DRO and QRM.
+"""Objectives that compare domains: IRM, VREx, MMD and CORAL.
 
 Each is computed from a complete batch of several domains of any sizes, separately for every replica of a stack. A
 domain's risk is the mean cross-entropy of its examples. Gradients are autograd's.
@@ -14,19 +14,16 @@ from torch import Tensor, nn
 
 from domaincover.errors import InputError
 from domaincover.options import DomainPenalty
-from domaincover.prediction_sets import check_share
 from domaincover.training.objectives import Objective, log_softmax
 
 KERNEL_RATES = (1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3)
 SMALLEST_EXPONENT = -115.0  # of 2; smaller kernels are negligible, and subnormal numbers slow
-N_CELLS, N_REFINEMENTS = 64, 4  # of the search for a quantile
-ROOT, LOG_2 = math.sqrt(2 * math.pi), math.log(2)
+LOG_2 = math.log(2)
 
 
 class ByDomain(NamedTuple):
     """The examples of a batch by domain; replicas may have different domains, and domains different sizes."""
 
-    codes: Tensor  # (replica, domain); 0 where a replica has fewer domains than others
     member: Tensor  # whether an example is of a domain, (replica, domain, example), as numbers
     n_examples: Tensor  # (replica, domain)
     n_domains: Tensor  # by replica
@@ -39,10 +36,9 @@ class ByDomain(NamedTuple):
         is_next = ordered.diff(dim=1, prepend=ordered[:, :1]) != 0
         place = torch.empty_like(domains).scatter_(1, order, is_next.cumsum(1))
         member = nn.functional.one_hot(place).transpose(1, 2).double()
-        codes = domains.new_zeros(member.shape[:2]).scatter_(1, place, domains)
         n_examples = member.sum(2)
         n_domains = (n_examples > 0).sum(1).double()
-        return cls(codes, member, n_examples, n_domains, (n_examples > 0) / n_domains[:, None])
+        return cls(member, n_examples, n_domains, (n_examples > 0) / n_domains[:, None])
 
     def means(self, values: Tensor, counted: Tensor | float = 1.0) -> Tensor:
         """Return the mean over each domain's examples of values (replica, example), of those that are counted."""
@@ -102,15 +98,11 @@ class DomainObjective(Objective):
             return self(scores[None], labels[None], domains[None], one)[0]
         by_domain, scores, own = ByDomain.of(domains), _precise(scores), labels.unsqueeze(-1)
         risks = by_domain.means(-log_softmax(scores).gather(-1, own).squeeze(-1))
-        loss = self._of_risks(by_domain, risks)
+        loss = (by_domain.shares * risks).sum(1)
         if self.full_weight > 0:
             features = None if features is None else _precise(features)
             loss = loss + self.weight * self._penalty(Compared(by_domain, risks, scores, own, features))
         return loss.to(scores)
-
-    def _of_risks(self, by_domain: ByDomain, risks: Tensor) -> Tensor:
-        """Return the mean over domains, by replica."""
-        return (by_domain.shares * risks).sum(1)
 
     def _penalty(self, batch: Compared) -> Tensor:
         """Return the penalty by replica, before its weight."""
@@ -198,110 +190,22 @@ def _mean_of_pairs(by_domain: ByDomain, moments: Tensor) -> Tensor:
     return (shares * squares).mean(2).sum(1) * (2 * n / (n - 1).clamp(min=1))
 
 
-class GroupDRO(DomainObjective):
-    """Group distributionally robust optimisation (Sagawa et al. 2020): risks weighted towards the worst domains.
-
-    Each step multiplies the weight of every domain in the batch by exp(rate · risk). `present` marks the domain codes
-    that occur in training, for each replica of a stack. The loss Σ weight · risk over all domains is estimated from
-    those in the batch, scaled by domains / domains in the batch.
-    """
-
-    domain_weights: Tensor
-
-    def __init__(self, present: Tensor, rate: float = 0.01) -> None:
-        super().__init__(0.0, 0)
-        if not (rate > 0 and math.isfinite(rate)):
-            raise InputError(f"rate must be above 0, got {rate:g}.")
-        self.rate, there = rate, torch.atleast_2d(present).double()
-        if not ((there == 0) | (there == 1)).all():
-            raise InputError("present must contain only True or False, one per domain code.")
-        self.register_buffer("domain_weights", there / there.sum(1, keepdim=True))
-
-    def _of_risks(self, by_domain: ByDomain, risks: Tensor) -> Tensor:
-        if self.training:
-            own = self.rate * risks.detach() * (by_domain.n_examples > 0)
-            growth = torch.zeros_like(self.domain_weights).scatter_add_(1, by_domain.codes, own)
-            # The largest cancels in the normalisation.
-            self.domain_weights *= (growth - growth.amax(1, keepdim=True)).exp()
-            self.domain_weights /= self.domain_weights.sum(1, keepdim=True)
-        n_domains = (self.domain_weights > 0).sum(1, keepdim=True)
-        weights = self.domain_weights.gather(1, by_domain.codes) * by_domain.shares * n_domains
-        return (weights * risks).sum(1)
-
-
-class QRM(DomainObjective):
-    """Quantile risk minimization (Eastwood et al. 2022): a quantile of the risks of domains.
-
-    The distribution of risks is estimated from the domains of a batch by Gaussian kernels with the normal reference
-    bandwidth, 1.06 · deviation · n^(−1/5). Before `warmup_steps` the loss is the mean risk.
-    """
-
-    usual_weight, usual_warmup = 0.0, 500
-
-    def __init__(self, quantile: float = 0.75, warmup_steps: int | None = None) -> None:
-        super().__init__(warmup_steps=warmup_steps)
-        check_share(quantile, "quantile")
-        self.quantile = quantile
-
-    def _of_risks(self, by_domain: ByDomain, risks: Tensor) -> Tensor:
-        mean = super()._of_risks(by_domain, risks)
-        if not self.is_warm:
-            return mean
-        n = by_domain.n_domains
-        squares = ((risks - mean[:, None]) ** 2 * (by_domain.n_examples > 0)).sum(1)
-        # The small constant keeps the gradient finite if all risks are equal.
-        widths = 1.06 * n**-0.2 * (squares / (n - 1).clamp(min=1) + 1e-12).sqrt()
-        return _kernel_quantile(risks, widths[:, None], self.quantile, by_domain.shares)
-
-
-WITH_A_WEIGHT: dict[str, type[DomainObjective]] = {"irm": IRM, "vrex": VREx, "mmd": MMD, "coral": CORAL}
+PENALTIES: dict[str, type[DomainObjective]] = {"irm": IRM, "vrex": VREx, "mmd": MMD, "coral": CORAL}
 
 
 def domain_objective(
-    name: DomainPenalty,
-    present: Tensor,
-    *,
-    weight: float | None = None,
-    warmup_steps: int | None = None,
-    rate: float = 0.01,
-    quantile: float = 0.75,
-    n_steps: int | None = None,
+    name: DomainPenalty, weight: float | None = None, warmup_steps: int | None = None, n_steps: int | None = None
 ) -> DomainObjective:
     """Return an objective by name, with its default weight and warm-up if not given.
 
-    `present` marks the domains that each replica of a stack is trained on, (replica, domain code). The default warm-up
-    is at most a quarter of the training's `n_steps`.
+    The default warm-up is at most a quarter of the training's `n_steps`.
     """
-    if weight is not None and name not in WITH_A_WEIGHT:
-        raise InputError(f"{name} has no weight; set its {'rate' if name == 'group-dro' else 'quantile'} instead.")
-    if name == "group-dro":
-        return GroupDRO(present, rate)
-    kind = WITH_A_WEIGHT.get(name, QRM)
+    kind = PENALTIES[name]
     if warmup_steps is None and n_steps is not None:
         warmup_steps = min(kind.usual_warmup, n_steps // 4)
-    return QRM(quantile, warmup_steps) if name == "qrm" else kind(weight, warmup_steps)
+    return kind(weight, warmup_steps)
 
 
 def _precise(outputs: Tensor) -> Tensor:
     """Return outputs in at least single precision."""
     return outputs.to(torch.promote_types(outputs.dtype, torch.float32))
-
-
-def _kernel_quantile(risks: Tensor, widths: Tensor, share: float, parts: Tensor) -> Tensor:
-    """Return, by replica, a quantile of the kernel density estimate of the risks.
-
-    It is searched on finer and finer grids; the last step is Newton's, whose gradient is that of the quantile.
-    """
-    inner, is_there = torch.arange(1, N_CELLS).to(risks) / N_CELLS, parts > 0
-    with torch.no_grad():
-        offset = widths * torch.special.ndtri(torch.tensor(share).to(risks))  # each kernel's own quantile
-        low = torch.where(is_there, risks, torch.inf).amin(1, keepdim=True) + offset
-        step = torch.where(is_there, risks, -torch.inf).amax(1, keepdim=True) + offset - low
-        for _ in range(N_REFINEMENTS):
-            distances = ((low + step * inner)[:, None] - risks[:, :, None]) / widths[:, :, None]
-            is_below = (parts[:, :, None] * torch.special.ndtr(distances)).sum(1) < share
-            step = step / N_CELLS
-            low = low + step * is_below.sum(1, keepdim=True)
-    distances = (low - risks) / widths
-    density = (parts * (distances.detach() ** 2 / -2).exp()).sum(1) / (ROOT * widths.detach()[:, 0])
-    return low[:, 0] - ((parts * torch.special.ndtr(distances)).sum(1) - share) / density

@@ -31,8 +31,6 @@ STAR = "M0,-1.3L.36,-.5L1.24,-.4L.59,.19L.76,1.05L0,.62L-.76,1.05L-.59,.19L-1.24
 SPARK = "M0,-1.35L.32,-.32L1.35,0L.32,.32L0,1.35L-.32,.32L-1.35,0L-.32,-.32Z"
 SALTIRE = "M-1,-.6L-.6,-1L0,-.4L.6,-1L1,-.6L.4,0L1,.6L.6,1L0,.4L-.6,1L-1,.6L-.4,0Z"
 HALF_DISC = "M-.5,-1.1A1.1,1.1,0,0,1,-.5,1.1Z"
-PENTAGON = "M0,-1.15L1.09,-.36L.68,.93L-.68,.93L-1.09,-.36Z"
-BOW_TIE = "M-1.1,-.95L0,-.15L1.1,-.95L1.1,.95L0,.15L-1.1,.95Z"
 CORNER = "M-1,-1.1L1.2,1.1L-1,1.1Z"
 RING = "M1.15,0A1.15,1.15,0,1,1,-1.15,0A1.15,1.15,0,1,1,1.15,0ZM.5,0A.5,.5,0,1,0,-.5,0A.5,.5,0,1,0,.5,0Z"
 LOWER_HALF_DISC = "M-1.1,-.5A1.1,1.1,0,0,0,1.1,-.5Z"
@@ -47,8 +45,6 @@ KNOWN_METHODS = {
     "vrex": MethodStyle("VREx", "#c56b02", SALTIRE),
     "mmd": MethodStyle("MMD", "#6285a8", SPARK),
     "coral": MethodStyle("CORAL", "#be2a3f", HALF_DISC),
-    "group-dro": MethodStyle("Group DRO", "#616384", PENTAGON, ours=True),
-    "qrm": MethodStyle("QRM", "#939773", BOW_TIE, ours=True),
     "pooled-train": MethodStyle("Pooling CDFs (TrainC)", "#c18811", "square"),
     "pooled-held-out": MethodStyle("Pooling CDFs (CVC)", "#808e80", "triangle-up"),
     "robust": MethodStyle("Robust conformal", "#31705c", "diamond"),
@@ -63,7 +59,7 @@ KNOWN_METHODS = {
         "SET-COVER (full-set penalty, best iterate)", "#c0228b", LOWER_HALF_DISC, ours=True
     ),
 }
-SINGLE_LABEL_METHODS = ("erm", "irm", "vrex", "mmd", "coral", "group-dro", "qrm")
+SINGLE_LABEL_METHODS = ("erm", "irm", "vrex", "mmd", "coral")
 # Groups of methods to compare, in the order of the page's menu.
 COMPARISONS = {
     "sets": (
@@ -92,8 +88,6 @@ GLYPHS = SHAPE_GLYPHS | {
     SALTIRE: "✕",
     SPARK: "✦",
     HALF_DISC: "◗",
-    PENTAGON: "⬟",
-    BOW_TIE: "⧓",
     CORNER: "◣",
     HEXAGON: "⬢",
     RING: "◉",
