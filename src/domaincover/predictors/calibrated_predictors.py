@@ -34,8 +34,9 @@ class Scored(NamedTuple):
     def joined(cls, blocks: Sequence[Scored], n_labels: int) -> Scored:
         """Return the rows of several blocks, or of none, as those of one."""
         nothing = np.empty((0, n_labels))
-        parts: Any = zip(*(blocks or [cls(nothing, nothing)]), strict=True)
-        return cls(*(None if part[0] is None else np.concatenate(part) for part in parts))
+        scores, probabilities, encoded = zip(*(blocks or [cls(nothing, nothing)]), strict=True)
+        features = None if encoded[0] is None else np.concatenate(encoded)
+        return cls(np.concatenate(scores), np.concatenate(probabilities), features)
 
     def of(self, rows: NDArray[Any]) -> Scored:
         """Return some of the rows."""
