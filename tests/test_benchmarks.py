@@ -70,8 +70,9 @@ def started(patch, name, *arguments):
 def test_every_benchmark_is_started_here():
     of_tables = {"adaptive_thresholds", "class_conditional", "domain_scores", "held_out_thresholds", "no_shift"}
     of_tables |= {"few_labels", "raised_levels", "real_tables", "rotated_digits", "set_quality"}
-    of_tables |= {"domain_order", "input_faults", "intervals"}
+    of_tables |= {"domain_order", "input_faults", "intervals", "rivals"}
     others = {"authors", "board", "clustered_labels", "disk_training", "faults", "measure", "parts", "scale", "tables"}
+    others |= {"rival_rules"}
     assert {*TINY, *TINY_IN_PROCESSES, *of_tables, *others} == set(NAMES)
 
 
@@ -148,6 +149,22 @@ def test_intervals_are_compared_in_new_schools(monkeypatch, capsys):
     monkeypatch.setattr("benchmarks.intervals.KNOWN", (10,))
     started(monkeypatch, "intervals", "--splits", 1)
     assert "Exam, pooled rows: share 0." in capsys.readouterr().out
+
+
+def test_rivals_are_compared_on_what_is_there(monkeypatch, capsys, material, tmp_path):
+    for module in ("rivals", "rival_rules"):
+        monkeypatch.setattr(f"benchmarks.{module}.MIN_CELL_SIZE", 10)
+    (tmp_path / "rivals.md").write_text(
+        "# Rivals\n<!-- table -->\nof yesterday\n<!-- end -->\nmore\n", encoding="utf-8"
+    )
+    monkeypatch.setattr("benchmarks.rivals.PAGE", tmp_path / "rivals.md")
+    options = ["--splits", 1, "--sets", "made,tv16", "--labels", 20, "--repeats", 1, "--write"]
+    started(monkeypatch, "rivals", material, *options)
+    page = (tmp_path / "rivals.md").read_text(encoding="utf-8")
+    assert capsys.readouterr().out in page
+    assert "Left out, not in the folder: tv16." in page
+    assert "| **promised, adapted** | domains, rows | " in page
+    assert "yesterday" not in page
 
 
 @pytest.mark.parametrize("name", ["sets_of_scores", "sets_of_features", "report", "page"])

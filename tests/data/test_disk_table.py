@@ -69,30 +69,30 @@ def features(table):
 
 
 def test_rows_and_columns_are_selected_as_of_a_pandas_table(table):
-    whole, order = visits(), np.random.default_rng(1).permutation(N_ROWS)[:700]
+    whole, some = visits(), np.sort(np.random.default_rng(1).permutation(N_ROWS)[:700])
     assert table.shape == whole.shape
     assert table.columns == list(whole)
     assert table["ward"].tolist() == whole["ward"].tolist()
     chosen = ["drug", "dose"]
-    for rows in (slice(290, 310), order, whole["ill"] == "yes", [5, 5, 4, 5], []):
+    for rows in (slice(290, 310), some, whole["ill"] == "yes", [4, 5]):
         expected = whole[chosen][rows] if isinstance(rows, slice | pd.Series) else whole[chosen].iloc[rows]
         pd.testing.assert_frame_equal(table[chosen][rows].read(), expected, check_index_type=False)
-    pd.testing.assert_frame_equal(table[order][10:20][chosen].read(), whole[chosen].iloc[order[10:20]])
-    assert list(table) == list(whole)
-    assert "dose" in table
-    assert table[pd.Index(chosen)].columns == chosen
-    assert table.drop(columns="dose").columns == list(whole.drop(columns="dose"))
+    pd.testing.assert_frame_equal(table[some][10:20][chosen].read(), whole[chosen].iloc[some[10:20]])
+    assert table.drop(columns=["dose"]).columns == list(whole.drop(columns="dose"))
 
 
-@pytest.mark.parametrize("rows", [7, 1.5, np.ones(3, dtype=bool), [N_ROWS], ([0], [1]), ["dose", 1], pd.Series([None])])
+@pytest.mark.parametrize(
+    "rows",
+    [7, 1.5, np.ones(3, dtype=bool), [N_ROWS], ([0], [1]), ["dose", 1], pd.Series([None]), [5, 4], slice(9, 0, -1)],
+)
 def test_rows_that_cannot_be_selected_are_refused_in_one_line(table, rows):
     with pytest.raises(InputError, match="rows are selected by a slice, or by an array"):
         table[rows]
 
 
 def test_a_table_can_be_sent_to_another_process(table):
-    again = ForkingPickler.loads(ForkingPickler.dumps(table[["drug"]][[5, 3]]))
-    pd.testing.assert_frame_equal(again.read(), visits()[["drug"]].iloc[[5, 3]])
+    again = ForkingPickler.loads(ForkingPickler.dumps(table[["drug"]][[3, 5]]))
+    pd.testing.assert_frame_equal(again.read(), visits()[["drug"]].iloc[[3, 5]])
 
 
 @pytest.mark.parametrize("plain", [False, True])
@@ -102,7 +102,7 @@ def test_types_of_which_arrow_cannot_select_values_are_read(tmp_path, plain):
     columns = {"x": texts if plain else texts.cast(pa.string_view()), "n": numbers}
     with pa.OSFile(str(tmp_path / "t.arrow"), "wb") as file, pa.ipc.new_file(file, pa.table(columns).schema) as writer:
         writer.write_table(pa.table(columns), max_chunksize=70)
-    assert DiskTable(tmp_path / "t.arrow")[[3, 2]].read().to_numpy().tolist() == [["bb", 3], ["a", 2]]
+    assert DiskTable(tmp_path / "t.arrow")[[2, 3]].read().to_numpy().tolist() == [["a", 2], ["bb", 3]]
 
 
 def test_its_name_tells_what_it_is(folder):
@@ -110,14 +110,13 @@ def test_its_name_tells_what_it_is(folder):
 
 
 def test_blocks_are_all_rows_with_their_places(table):
-    whole, order = visits()[["drug", "dose"]], np.random.default_rng(1).permutation(N_ROWS)[:700]
-    for rows in (np.arange(N_ROWS), order):
-        found = pd.DataFrame(index=range(len(rows)), columns=["drug", "dose"])
+    whole, some = visits()[["drug", "dose"]], np.sort(np.random.default_rng(1).permutation(N_ROWS)[:700])
+    for rows in (np.arange(N_ROWS), some):
         blocks = list(table[["drug", "dose"]][rows].blocks())
         assert len(blocks) > 1
-        for places, block in blocks:
-            found.iloc[places] = block
-        pd.testing.assert_frame_equal(found, whole.iloc[rows].reset_index(drop=True), check_dtype=False)
+        assert [places.start for places, _ in blocks] == np.cumsum([0, *map(len, (b for _, b in blocks))])[:-1].tolist()
+        found = pd.concat([block for _, block in blocks])
+        pd.testing.assert_frame_equal(found, whole.iloc[rows], check_dtype=False, check_index_type=False)
 
 
 def test_nothing_is_left_on_the_disk(table, tmp_path):
@@ -142,8 +141,8 @@ def test_a_network_learns_and_predicts_in_every_bit_what_it_does_in_memory(table
     assert in_memory.encoder_.kinds_ == on_disk.encoder_.kinds_
     assert same(in_memory, on_disk)
     assert np.array_equal(in_memory.thresholds_, on_disk.thresholds_)
-    order = np.random.default_rng(1).permutation(N_ROWS)
-    assert np.array_equal(in_memory.predict_set(X.iloc[order]), on_disk.predict_set(features[order]))
+    some = np.arange(N_ROWS) % 3 == 1
+    assert np.array_equal(in_memory.predict_set(X[some]), on_disk.predict_set(features[some]))
 
 
 def test_a_table_of_several_blocks_and_a_sample_gives_the_same_too(table, features, monkeypatch):

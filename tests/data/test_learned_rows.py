@@ -51,9 +51,8 @@ def test_rows_are_evenly_spaced_and_have_every_text_of_a_column():
 
 def test_memory_and_disk_have_the_same_rows(on_disk):
     pd.testing.assert_frame_equal(learned_rows(on_disk), learned_rows(visits()), check_index_type=False)
-    order = np.random.default_rng(0).permutation(N_ROWS)
-    shuffled = learned_rows(on_disk[order])
-    pd.testing.assert_frame_equal(shuffled, learned_rows(visits().iloc[order]), check_index_type=False)
+    some = np.random.default_rng(0).random(N_ROWS) < 0.9
+    pd.testing.assert_frame_equal(learned_rows(on_disk[some]), learned_rows(visits()[some]), check_index_type=False)
 
 
 def test_kinds_are_those_that_all_rows_tell_so_that_all_rows_can_be_encoded():

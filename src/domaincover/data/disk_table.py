@@ -31,14 +31,14 @@ class DiskTable:
     rows, not with that of columns. A network's inputs are kept in a temporary file in `scratch` while it trains, which
     is memory-mapped and vanishes with the process. The table itself must not change meanwhile.
 
-    A column is read into memory by its name. Rows are selected by a slice, or an array of booleans or of places; a
-    mask is applied by position.
+    A column is read into memory by its name. Rows are selected by a slice, or an array of booleans or of increasing
+    places, and keep their order.
 
     Parameters
     ----------
     path : path or open table
         A Parquet or Arrow file, or a folder of Parquet parts.
-    columns : str, sequence of str or None, default=None
+    columns : sequence of str or None, default=None
         Columns to keep; None keeps all.
     scratch : path or None, default=None
         Folder for temporary files; None is the system's, which may itself be in memory.
@@ -61,14 +61,14 @@ class DiskTable:
     def __init__(
         self,
         path: str | os.PathLike[str] | Table,
-        columns: str | Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
         scratch: str | os.PathLike[str] | None = None,
         first_row: int = 0,
     ) -> None:
         table = path if isinstance(path, Table) else open_table(Path(path))
         if not isinstance(table, TypedTable):
             raise InputError(f"{table.path} is not Parquet or Arrow, whose rows can stay on disk; write Parquet first.")
-        self.columns = list(table.columns) if columns is None else _names(columns)
+        self.columns = list(table.columns if columns is None else columns)
         for name in self.columns:
             table.check_column(name, option="")
         self._table, self._rows, self._first_row = table, np.arange(table.n_rows), first_row
@@ -82,69 +82,53 @@ class DiskTable:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.columns)
-
     def __getitem__(self, wanted: Any) -> Any:
         """Return a column as a pandas series, or a selection of columns or rows that stays on disk."""
         if isinstance(wanted, str):
-            return self._selected([wanted], self._rows).read()[wanted]
-        if isinstance(wanted, tuple) and len(wanted) == 2 and wanted[1] is ...:  # how scikit-learn selects rows
+            return self[[wanted]].read()[wanted]
+        if isinstance(wanted, list) and wanted and all(isinstance(name, str) for name in wanted):
+            return self._selected(wanted, self._rows)
+        if isinstance(wanted, tuple) and wanted[1:] == (...,):  # how scikit-learn selects rows
             wanted = wanted[0]
-        if isinstance(wanted, list | pd.Index) and len(wanted) and all(isinstance(name, str) for name in wanted):
-            return self._selected(list(wanted), self._rows)
-        return self._selected(self.columns, self._chosen(wanted))
-
-    def _chosen(self, wanted: Any) -> Rows:
-        """Return the rows that a mask, a slice or numbers select, by their places in this table."""
-        what = "rows are selected by a slice, or by an array of their places or of booleans, one for each row"
-        if isinstance(wanted, slice):
-            return self._rows[wanted]
-        chosen = np.asarray(wanted)
-        if chosen.size == 0 and chosen.ndim == 1:
-            chosen = chosen.astype(np.int64)
-        if chosen.dtype.kind not in "biu" or chosen.ndim != 1 or isinstance(wanted, tuple):
-            raise InputError(f"{what}; got {str(wanted)[:60]!r}.")
+        what = "rows are selected by a slice, or by an array of increasing places or of booleans, one for each row"
         try:
-            return self._rows[chosen]
+            rows = self._rows[wanted if isinstance(wanted, slice) else np.asarray(wanted)]
         except IndexError as error:
             raise InputError(f"{what}: {error}.") from None
+        if rows.ndim != 1 or (rows[1:] <= rows[:-1]).any():
+            raise InputError(f"{what}; got {str(wanted)[:60]!r}.")
+        return self._selected(self.columns, rows)
 
     def __repr__(self) -> str:
         return f"DiskTable({str(self._table.path)!r}: {len(self):,} rows × {len(self.columns)} columns)"
 
-    def drop(self, *, columns: str | Sequence[str]) -> DiskTable:
+    def drop(self, *, columns: Sequence[str]) -> DiskTable:
         """Return the table without some columns."""
-        dropped = self._selected(_names(columns), self._rows).columns
+        dropped = self[list(columns)].columns
         return self._selected([name for name in self.columns if name not in dropped], self._rows)
 
     def read(self) -> pd.DataFrame:
         """Return all rows as a pandas table, in memory."""
-        places, ordered = _in_disk_order(self._rows)
-        frame = to_pandas(pa.concat_tables(self._parts(ordered)), ()).set_axis(ordered + self._first_row)
-        return frame if places is None else frame.iloc[np.argsort(places)]
+        return to_pandas(pa.concat_tables(self._parts()), ()).set_axis(self._rows + self._first_row)
 
-    def blocks(self) -> Iterator[tuple[slice | Rows, pd.DataFrame]]:
-        """Yield the rows as pandas tables, in their order on disk, each with the places of its rows in this table."""
-        places, ordered = _in_disk_order(self._rows)
+    def blocks(self) -> Iterator[tuple[slice, pd.DataFrame]]:
+        """Yield the rows as pandas tables, each with the places of its rows in this table."""
         start = 0
-        for rows in self._parts(ordered):
+        for rows in self._parts():
             if rows.num_rows == 0:  # of a first block
                 continue
             part = slice(start, start := start + rows.num_rows)
-            frame = to_pandas(rows, ()).set_axis(ordered[part] + self._first_row)
-            yield part if places is None else places[part], frame
+            yield part, to_pandas(rows, ()).set_axis(self._rows[part] + self._first_row)
 
-    def _parts(self, ordered: Rows) -> Iterator[Any]:
-        """Yield sorted rows as Arrow tables, at least one."""
+    def _parts(self) -> Iterator[Any]:
+        """Yield the rows as Arrow tables, at least one."""
         n_seen = n_found = 0
         for block in self._table.arrow_blocks(ROWS_AT_ONCE, self.columns):
             start, n_seen = n_seen, n_seen + block.num_rows  # before the block is given away
-            end = int(np.searchsorted(ordered, n_seen))
-            own, n_found = ordered[n_found:end] - start, end
+            end = int(np.searchsorted(self._rows, n_seen))
+            own, n_found = self._rows[n_found:end] - start, end
             if len(own) or not start:
-                is_whole = np.array_equal(own, np.arange(block.num_rows))
-                yield block if is_whole else _selectable(block).take(pa.array(own))
+                yield block if len(own) == block.num_rows else _selectable(block).take(pa.array(own))
         if n_seen != self._table.n_rows:
             raise InputError(f"{self._table.path} has changed while it was read; start again.")
 
@@ -173,18 +157,6 @@ class DiskTable:
         selected = copy.copy(self)
         selected.columns, selected._rows = list(columns), rows
         return selected
-
-
-def _names(columns: str | Sequence[str]) -> list[str]:
-    return [columns] if isinstance(columns, str) else list(columns)
-
-
-def _in_disk_order(rows: Rows) -> tuple[Rows | None, Rows]:
-    """Return the places of the sorted rows, None where they are sorted already, and the sorted rows."""
-    if (rows[1:] >= rows[:-1]).all():
-        return None, rows
-    places = np.argsort(rows, kind="stable")
-    return places, rows[places]
 
 
 def _selectable(block: Any) -> Any:

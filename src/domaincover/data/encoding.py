@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -196,20 +195,13 @@ def _is_of_texts(column: pd.Series[Any]) -> bool:
 def _rows_of_new_texts(X: Any, name: Any, known: pd.Series[Any]) -> NDArray[np.int64]:
     """Return the first rows of the texts that are not among the known ones."""
     seen, found = set(known.unique().tolist()), list[int]()
-    for places, column in _column_blocks(X, name):
-        first = ~column.duplicated().to_numpy() & column.notna().to_numpy()
-        for place, text in zip(places[first].tolist(), column[first].tolist(), strict=True):
+    for places, block in X[[name]].blocks() if isinstance(X, DiskTable) else [(slice(0, None), X[[name]])]:
+        column = block[name].dropna()
+        first = block[name].notna().to_numpy().nonzero()[0][~column.duplicated().to_numpy()] + places.start
+        for place, text in zip(first.tolist(), column.drop_duplicates().tolist(), strict=True):
             if text not in seen:
                 seen.add(text)
                 found.append(place)
         if len(found) >= MOST_TEXTS:
             break
     return np.array(found[:MOST_TEXTS], dtype=np.int64)
-
-
-def _column_blocks(X: Any, name: Any) -> Iterator[tuple[Rows, pd.Series[Any]]]:
-    if not isinstance(X, DiskTable):
-        yield np.arange(len(X)), X[name]
-        return
-    for places, block in X[[name]].blocks():
-        yield np.arange(places.start, places.stop) if isinstance(places, slice) else places, block[name]

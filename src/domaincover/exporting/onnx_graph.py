@@ -1,12 +1,18 @@
-"""Build an ONNX graph operation by operation."""
+"""Build an ONNX graph: its operations, and a table's encoding in the arithmetic of `data.table_encoding`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from onnx import NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+
+from domaincover.data.columns import CYCLES, Categories, Kind, category_text, date_cycles, read_days, read_numbers
+from domaincover.data.spellings import plain_table
+from domaincover.data.table_encoding import FAR, LARGEST, TableEncoding
+from domaincover.errors import InputError
 
 ML = "ai.onnx.ml"
 OPSETS = {"": 18, ML: 5}
@@ -18,6 +24,8 @@ DOUBLE, SINGLE, WHOLE, BOOL, STRING = (
     TensorProto.BOOL,
     TensorProto.STRING,
 )
+MISSING_TEXT = ""
+OUTPUTS = ("sets", "scores")
 
 
 class OnnxGraph:
@@ -94,3 +102,98 @@ class OnnxGraph:
         columns = np.full(n_labels, len(places))
         columns[places] = np.arange(len(places))
         return self.add("Gather", padded, self.constant(columns), axis=1)
+
+
+def input_kinds(encoding: TableEncoding) -> dict[Any, Kind]:
+    """Return the columns that an encoding reads, with their kinds; reject those that ONNX cannot have as inputs.
+
+    Categories are given as text ("": missing), others as doubles (NaN: missing).
+    """
+    if not encoding.kinds_:
+        raise InputError("the model was fitted on an array without column names; ONNX needs a name for every column.")
+    kinds: dict[Any, Kind] = {name: kind for name, kind in encoding.kinds_.items() if kind != "ignored"}
+    names = [str(name) for name in kinds]
+    for name in names:
+        if name in OUTPUTS or not name or name.startswith("/") or names.count(name) > 1:
+            raise InputError(f"column {name!r} cannot be an input of an ONNX model; rename it and fit again.")
+    for name, categories in encoding.categories_.items():
+        if MISSING_TEXT in categories.levels:
+            raise InputError(
+                f"column {str(name)!r} has the empty text as a category, which in ONNX is a missing value."
+            )
+    return kinds
+
+
+def input_values(encoding: TableEncoding, table: pd.DataFrame) -> dict[str, NDArray[Any]]:
+    """Return the inputs of an exported model, from a table."""
+    plain = plain_table(table, getattr(encoding, "spellings_", {}))
+    return {str(name): _values_of(plain[name], kind) for name, kind in input_kinds(encoding).items()}
+
+
+def _values_of(column: pd.Series[Any], kind: Kind) -> NDArray[Any]:
+    if kind == "category":
+        return np.array([MISSING_TEXT if pd.isna(value) else category_text(value) for value in column], dtype=object)
+    return read_days(column) if kind == "date" else read_numbers(column).astype(np.float64)
+
+
+def encoded(graph: OnnxGraph, encoding: TableEncoding) -> str:
+    """Return the matrix that `encode` gives, in single precision."""
+    numbers = [
+        graph.column(part)
+        for name, kind in input_kinds(encoding).items()
+        if kind != "category"
+        for part in _numbers(graph, str(name), kind, name in encoding.has_times_)
+    ]
+    parts = []
+    if numbers:
+        matrix = graph.beside(*numbers)
+        parts.append(_scaled(graph, matrix, encoding) if encoding.scale else _as_single(graph, matrix))
+        if encoding.scale and encoding.marked_.any():
+            marked = graph.add("Gather", matrix, graph.constant(np.flatnonzero(encoding.marked_)), axis=1)
+            parts.append(graph.cast(graph.add("IsNaN", marked), SINGLE))
+    parts += [_one_hot(graph, str(name), levels) for name, levels in encoding.categories_.items() if levels.levels]
+    return graph.beside(*parts)
+
+
+def _numbers(graph: OnnxGraph, name: str, kind: Kind, with_time: bool) -> list[str]:
+    """Return a column's numbers: one, or the parts of a date."""
+    values = graph.input(name, DOUBLE)
+    if kind != "date":
+        return [values]
+    turned = graph.add("Mul", graph.constant(2 * np.pi), values)
+    angles = [graph.add("Div", turned, graph.constant(CYCLES[cycle])) for cycle in date_cycles(with_time)]
+    return [values, *(graph.add(wave, angle) for angle in angles for wave in ("Sin", "Cos"))]
+
+
+def _scaled(graph: OnnxGraph, numbers: str, encoding: TableEncoding) -> str:
+    """Standardise, compress extreme values, and replace missing ones by the mean, 0."""
+    zero, far = graph.constant(0.0), graph.constant(FAR)
+    centred = graph.add("Sub", numbers, graph.constant(encoding.mean_))
+    scaled = graph.add("Mul", centred, graph.constant(1 / encoding.deviation_))
+    known = graph.add("Where", graph.add("IsNaN", scaled), zero, scaled)
+    size = graph.add("Min", graph.add("Abs", known), graph.constant(np.float64(LARGEST)))
+    beyond = graph.add("Max", graph.add("Sub", size, far), zero)
+    grown = graph.add("Add", far, graph.add("Log", graph.add("Add", graph.constant(1.0), beyond)))
+    signed = graph.add("Mul", grown, graph.add("Sign", known))
+    return graph.cast(graph.add("Where", graph.add("Greater", size, far), signed, known), SINGLE)
+
+
+def _as_single(graph: OnnxGraph, numbers: str) -> str:
+    """Return numbers in single precision, clipped to its range; missing values stay missing."""
+    largest = np.float64(LARGEST)
+    clipped = graph.add("Clip", numbers, graph.constant(-largest), graph.constant(largest))
+    return graph.cast(graph.add("Where", graph.add("IsNaN", numbers), numbers, clipped), SINGLE)
+
+
+def _one_hot(graph: OnnxGraph, name: str, categories: Categories) -> str:
+    """Return a column for each category; an unknown one has zeros in all."""
+    texts = [MISSING_TEXT if level is None else level for level in categories.levels]
+    codes = graph.add(
+        "LabelEncoder",
+        graph.input(name, STRING),
+        domain=ML,
+        keys_strings=texts,
+        values_int64s=list(range(len(texts))),
+        default_int64=-1,
+    )
+    return graph.cast(graph.add("Equal", graph.column(codes), graph.constant(np.arange(len(texts)))), SINGLE)

@@ -59,9 +59,10 @@ def export_onnx(model: Any, path: str | Path) -> None:
 def onnx_inputs(model: Any, table: pd.DataFrame) -> dict[str, NDArray[Any]]:
     """Return the inputs of an exported model from a table, by the name of the column."""
     _check_exportable(model)
-    from domaincover.exporting.onnx_encoding import input_values
+    from domaincover.exporting.onnx_graph import input_values
+    from domaincover.exporting.onnx_scorers import table_encoding_of
 
-    return input_values(_encoding_of(model), table)
+    return input_values(table_encoding_of(model), table)
 
 
 def _check_exportable(model: Any) -> None:
@@ -72,21 +73,17 @@ def _check_exportable(model: Any) -> None:
     check_installed("onnx", "ONNX files", "onnx")
 
 
-def _encoding_of(model: SetPredictor) -> Any:
-    from domaincover.exporting.onnx_scorers import table_encoding_of
-
-    return table_encoding_of(model)
-
-
 def _metadata(model: Any) -> dict[str, Any]:
     """Return what a reader of the file needs to know, by name."""
     from domaincover.data.dataset import texts
-    from domaincover.exporting.onnx_encoding import input_columns
+    from domaincover.exporting.onnx_graph import input_kinds
+    from domaincover.exporting.onnx_scorers import table_encoding_of
 
+    encoding = table_encoding_of(model)
+    spellings = getattr(encoding, "spellings_", {})
     columns = [
-        {"name": str(column.name), "kind": column.kind}
-        | ({} if column.spelling is None else {"spelling": column.spelling})
-        for column in input_columns(_encoding_of(model))
+        {"name": str(name), "kind": kind} | ({"spelling": spellings[name]} if name in spellings else {})
+        for name, kind in input_kinds(encoding).items()
     ]
     return {
         "labels": list(texts(model.classes_.tolist())),

@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from onnx import numpy_helper
 
 from domaincover.calibration.few_labels import FAR
 from domaincover.calibration.links import DECIMALS, LOWEST_PROBABILITY, SMALLEST, Link
 from domaincover.data.table_encoding import TableEncoding
 from domaincover.errors import InputError
 from domaincover.estimators.fitted_trees import forest_of
-from domaincover.exporting.onnx_encoding import encoded
-from domaincover.exporting.onnx_graph import DOUBLE, SINGLE, OnnxGraph
-from domaincover.exporting.onnx_trees import tree_probabilities
+from domaincover.exporting.onnx_graph import DOUBLE, ML, SINGLE, OnnxGraph, encoded
 from domaincover.networks.dense_layers import DenseLayers
 from domaincover.predictors.calibrated_predictors import CalibratedPredictor, ConformalPredictor
 from domaincover.predictors.forest import Forest
@@ -27,6 +26,8 @@ from domaincover.predictors.names import label_codes
 from domaincover.predictors.network_predictors import NetworkPredictor, SetCoverPredictor, SingleLabelPredictor
 
 LOWEST_TREE_PROBABILITY = 1e-30  # its logarithm stands for that of 0
+AT_MOST = 0  # mode of a tree's node: a value goes the true way if it is at most the threshold
+SUM = 1
 
 
 def table_encoding_of(estimator: Any) -> TableEncoding:
@@ -142,7 +143,7 @@ def raw_scores(graph: OnnxGraph, estimator: Any, classes: Any) -> str:
         scores = _network(graph, estimator)
     else:
         matrix = graph.cast(encoded(graph, table_encoding_of(estimator)), DOUBLE)
-        probabilities = tree_probabilities(graph, _trees_of(estimator), matrix)
+        probabilities = _tree_probabilities(graph, _trees_of(estimator), matrix)
         scores = _log(graph, probabilities, LOWEST_TREE_PROBABILITY)
     return graph.wider(scores, label_codes(estimator.classes_, classes), len(classes), -np.inf)
 
@@ -238,3 +239,54 @@ def log_odds(graph: OnnxGraph, probabilities: str) -> str:
 
 def _log(graph: OnnxGraph, values: str, lowest: float) -> str:
     return graph.add("Log", graph.add("Max", values, graph.constant(lowest)))
+
+
+def _tree_probabilities(graph: OnnxGraph, forest: Forest, matrix: str) -> str:
+    """Return the probabilities of the trees' labels, rows × labels, from a matrix of doubles."""
+    added = graph.add("TreeEnsemble", matrix, domain=ML, **_attributes(forest))
+    outputs = graph.add("Add", added, graph.constant(forest.baseline.astype(np.float64)))
+    if forest.link == "mean":
+        return graph.add("Div", outputs, graph.constant(float(len(forest.root))))
+    if forest.link == "softmax":
+        return graph.softmax(outputs)
+    likely = graph.add("Sigmoid", outputs)
+    if len(forest.baseline) > 1:
+        return likely
+    return graph.beside(graph.add("Sub", graph.constant(1.0), likely), likely)
+
+
+def _attributes(forest: Forest) -> dict[str, Any]:
+    """Return the nodes of all trees; a tree that is one leaf gets a split with this leaf on both sides."""
+    n_outputs, alone = len(forest.baseline), np.flatnonzero(forest.root < 0)
+    splits = len(forest.feature) + np.arange(len(alone))
+    roots = forest.root.copy()
+    roots[alone] = splits
+    left, right = (np.append(side, forest.root[alone]) for side in (forest.left, forest.right))
+    value, target = forest.value, forest.target[forest.structure.tree_of_leaf]
+    if value.ndim == 2:  # a leaf with several values becomes as many trees
+        n_nodes, n_leaves, each = len(left), len(value), np.arange(n_outputs)[:, None]
+        roots = (roots + n_nodes * each).ravel()
+        left, right = (
+            np.where(side < 0, side - n_leaves * each, side + n_nodes * each).ravel() for side in (left, right)
+        )
+        value, target = value.T.ravel(), np.repeat(np.arange(n_outputs), n_leaves)
+    times = len(left) // (len(forest.feature) + len(alone))
+
+    def of_splits(values: Any, filler: Any) -> Any:
+        return np.tile(np.append(values, np.full(len(alone), filler)), times)
+
+    return {
+        "aggregate_function": SUM,
+        "n_targets": n_outputs,
+        "tree_roots": roots.astype(np.int64).tolist(),
+        "nodes_featureids": of_splits(forest.feature, 0).astype(np.int64).tolist(),
+        "nodes_splits": numpy_helper.from_array(of_splits(forest.threshold, 0.0).astype(np.float64)),
+        "nodes_modes": numpy_helper.from_array(np.full(len(left), AT_MOST, dtype=np.uint8)),
+        "nodes_missing_value_tracks_true": of_splits(forest.missing_left, False).astype(np.int64).tolist(),
+        "nodes_truenodeids": np.where(left < 0, ~left, left).astype(np.int64).tolist(),
+        "nodes_falsenodeids": np.where(right < 0, ~right, right).astype(np.int64).tolist(),
+        "nodes_trueleafs": (left < 0).astype(np.int64).tolist(),
+        "nodes_falseleafs": (right < 0).astype(np.int64).tolist(),
+        "leaf_targetids": target.astype(np.int64).tolist(),
+        "leaf_weights": numpy_helper.from_array(value.astype(np.float64)),
+    }
