@@ -50,11 +50,12 @@ def shown_name(method: str) -> str:
     return method_styles([method])[method].label
 
 
-def check_page(path: Path | None, table: Path) -> None:
+def check_page(path: Path | None, table: Path | None = None) -> None:
     """Reject a page that cannot be written, or would overwrite the table, before any work."""
     if path is None:
         return
-    check_not_table(path, "--html", table)
+    if table is not None:
+        check_not_table(path, "--html", table)
     above = next(folder for folder in path.absolute().parents if folder.exists())
     if path.is_dir() or not above.is_dir() or not os.access(above, os.W_OK):
         what = f"{path} is a folder" if path.is_dir() else f"{above} is not a folder that can be written to"
