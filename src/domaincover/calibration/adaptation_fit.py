@@ -70,31 +70,25 @@ class Draw(NamedTuple):
 Batches = Callable[[int], list[Draw]]  # draws of batches of so many rows
 
 
-class BaseThresholds(NamedTuple):
-    """The numbers of base thresholds.
+class Entry(NamedTuple):
+    """What is calibrated for one number of rows: the numbers of base thresholds, and what is added to them.
 
     The level of a label lies one standard deviation below the mean of what cells ask for beyond the evidence: a label
     that differs much between domains starts lower, so that it does not decide alone on the offset of all labels.
     """
 
+    n_rows: int
     level: NDArray[np.float64]  # labels
     centre: NDArray[np.float64]  # labels
     highest: NDArray[np.float64]  # labels
     slope: float
+    offset: NDArray[np.float64] = np.zeros(0)
+    set_size: float = np.nan  # in the domains that the numbers were fitted to
 
     def bases(self, draws: Sequence[Draw]) -> NDArray[np.float64]:
         """Return the base thresholds of every batch, draws × domains × labels."""
         moved = np.stack([deviation(each.evidence, self.centre, self.highest) for each in draws])
         return self.level + self.slope * moved
-
-
-class Entry(NamedTuple):
-    """What is calibrated for one number of rows."""
-
-    n_rows: int
-    base: BaseThresholds
-    offset: NDArray[np.float64]
-    set_size: float  # in the domains that the base was fitted to
 
 
 class Promise(NamedTuple):
@@ -172,9 +166,9 @@ class Promise(NamedTuple):
         with np.errstate(invalid="ignore"):
             return np.bincount(domains, in_set, minlength=len(thresholds)) / n_rows
 
-    def mean_size(self, draws: Sequence[Draw], base: BaseThresholds) -> float:
+    def mean_size(self, draws: Sequence[Draw], entry: Entry) -> float:
         """Return the mean number of promised labels in the sets of rows, over draws."""
-        bases = base.bases(draws)
+        bases = entry.bases(draws)
         allowed = domain_residuals(np.stack([each.asked for each in draws]), bases, self.promised)
         n_domains = n_counting(allowed)
         confidence = min(self.domain_confidence, highest_confidence(max(float(n_domains), 1.0)))
@@ -282,28 +276,29 @@ def fit_entries(
     for n_rows in (0, *sizes):
         draws = of_calibration(n_rows)
         of_base = draws if of_training is None else of_training(n_rows)
-        base = fit_base(of_base)
-        size = promise.mean_size(of_base, base)
+        entry = fit_base(n_rows, of_base)
+        size = promise.mean_size(of_base, entry)
         adapts = True
         if entries:
-            still = base._replace(slope=0.0, level=entries[0].base.level)
+            still = entry._replace(slope=0.0, level=entries[0].level)
             fixed_size = entries[0].set_size if keeps_fixed else promise.mean_size(of_base, still)
             adapts = size < (1 - SMALLEST_GAIN) * fixed_size
-            base = base if adapts else still
-        offset = promise.offset(draws, base.bases(draws))
+            entry = entry if adapts else still
+        offset = promise.offset(draws, entry.bases(draws))
         if entries and promise.promised.any() and np.isneginf(offset[promise.promised]).all():
             continue  # so many rows leave too few cells to count later rows in: a smaller number of rows stands in
-        entries.append(Entry(n_rows, base, offset if adapts or not keeps_fixed else entries[0].offset, size))
+        offset = offset if adapts or not keeps_fixed else entries[0].offset
+        entries.append(entry._replace(offset=offset, set_size=size))
     return entries
 
 
 def stacked(entries: Sequence[Entry]) -> AdaptiveThresholds:
     """Return entries as arrays."""
-    rows = [(each.n_rows, *each.base, each.offset) for each in entries]
-    return AdaptiveThresholds(*(np.array(values) for values in zip(*rows, strict=True)))
+    *parts, _ = zip(*entries, strict=True)
+    return AdaptiveThresholds(*map(np.array, parts))
 
 
-def fit_base(draws: Sequence[Draw]) -> BaseThresholds:
+def fit_base(n_rows: int, draws: Sequence[Draw]) -> Entry:
     """Fit the numbers to what the cells of these domains ask for, those that count."""
     asked = np.stack([each.asked for each in draws])
     evidence = np.stack([each.evidence for each in draws])
@@ -315,7 +310,7 @@ def fit_base(draws: Sequence[Draw]) -> BaseThresholds:
     known = np.where(counts, deviation(evidence, centre, highest), 0.0)
     slope = shrunken_slope(known, np.where(counts, asked - label_moments(asked)[0], 0.0))
     mean, spread = label_moments(np.where(counts, asked - slope * known, np.nan))
-    return BaseThresholds(mean - spread, centre, highest, slope)
+    return Entry(n_rows, mean - spread, centre, highest, slope)
 
 
 def label_moments(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -139,7 +139,7 @@ def fit_few_labels(
 
 def left_out(promise: Promise, draws: Sequence[Draw], entry: Entry) -> dict[str, float]:
     """Return mean set size and share at target of domains, each with the offset that the others give."""
-    bases = entry.base.bases(draws)
+    bases = entry.bases(draws)
     residuals = np.stack([each.asked for each in draws]) - bases
     n_domains = residuals.shape[1]
     confidence = min(promise.domain_confidence, highest_confidence(max(n_domains - 1, 1)))
