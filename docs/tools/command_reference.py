@@ -24,7 +24,7 @@ HEAD = dedent(
 
     {about} `domaincover COMMAND --help` shows the same as this page.
 
-    {contents}
+    Commands: {contents}.
 
     ## For all commands
 
@@ -97,7 +97,7 @@ def described_commands() -> list[Described]:
 def reference() -> str:
     """Return the whole page."""
     commands = described_commands()
-    contents = "\n".join(f"- [`{one.name}`](#{_anchor(one.name)}): {_escaped(one.about[0])}" for one in commands)
+    contents = ", ".join(f"[`{one.name.removeprefix(NAME).strip()}`](#{_anchor(one.name)})" for one in commands)
     head = HEAD.format(about=app.info.help, contents=contents)
     shown: dict[str, str] = {}
     return "\n".join([head, *(_section(command, shown) for command in commands)])

@@ -9,8 +9,7 @@ from scipy.stats import binom, ttest_ind_from_stats
 
 from domaincover import InputError
 from domaincover.checks import input_profile
-from domaincover.checks.column_profile import largest_of_others
-from domaincover.checks.input_profile import ALARMS, ALL_DOMAINS, FEWEST_ROWS, InputProfile
+from domaincover.checks.input_profile import ALARMS, ALL_DOMAINS, FEWEST_ROWS, InputProfile, largest_of_others
 
 KINDS = {"dose": "number", "sex": "category", "day": "date", "ill": "boolean", "note": "ignored"}
 

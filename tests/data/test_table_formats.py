@@ -39,24 +39,6 @@ def test_utf_16_without_a_mark_is_named(tmp_path, order):
         open_table(tmp_path / "t.csv").read()
 
 
-def test_bytes_that_are_no_text_are_named(tmp_path):
-    (tmp_path / "t.csv").write_bytes(b"a,b\n\0\x01\x02,\0\n")
-    with pytest.raises(InputError, match="contains binary data"):
-        open_table(tmp_path / "t.csv").read()
-
-
-def test_latin_1_is_refused_with_its_byte(tmp_path):
-    (tmp_path / "t.csv").write_bytes("a,b\nä,2\n".encode("latin-1"))
-    with pytest.raises(InputError, match="is not UTF-8 text, at byte 5; save it as CSV in UTF-8"):
-        open_table(tmp_path / "t.csv").read()
-
-
-@pytest.mark.parametrize("address", ["https://example.com/t.csv", "s3://bucket/folder/t.csv"])
-def test_an_address_is_told_to_be_downloaded(address):
-    with pytest.raises(InputError, match=rf"{address} is an address; tables are read from files: download it first"):
-        open_table(address)
-
-
 @pytest.mark.parametrize("name", ["t.xls", "t.xlsx", "t.zip"])
 def test_spreadsheets_and_archives_are_refused_with_what_to_do(tmp_path, name):
     (tmp_path / name).write_bytes(b"PK\x03\x04")

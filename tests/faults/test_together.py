@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from domaincover import ERMClassifier, InputError, load
-from domaincover.cli.checkpoint_folder import checkpoints_of
+from domaincover.cli.network_options import checkpoints_of
 from domaincover.files import write_whole
 from domaincover.paper.run_directory import write_json, write_run
 from domaincover.paper.runner import plan_studies, run_study

@@ -4,7 +4,6 @@ from collections import Counter
 
 import pytest
 
-collect_ignore = ["atheris_doors.py"]  # needs atheris, and is started by hand
 CASES: Counter[str] = Counter()
 KEY = "fuzz_cases"
 

@@ -60,26 +60,10 @@ def test_one_changed_bit_anywhere_is_refused_and_the_file_named(name, folder):
             load(folder)
 
 
-@pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("keep", [0, 0.5, -1])
-def test_a_truncated_file_is_refused(name, keep, folder):
-    content = (folder / name).read_bytes()
-    (folder / name).write_bytes(content[: int(keep * len(content)) if keep >= 0 else -1])
-    with pytest.raises(InputError, match=f"{name} is corrupt"):
-        load(folder)
-
-
 @pytest.mark.parametrize("name", [name for name in FILES if name != "model.json"])
 def test_a_missing_file_is_named(name, folder):
     (folder / name).unlink()
     with pytest.raises(InputError, match=f"{name} is missing"):
-        load(folder)
-
-
-def test_bytes_added_to_the_manifest_are_refused(folder):
-    with (folder / "model.json").open("ab") as manifest:
-        manifest.write(b"\n")
-    with pytest.raises(InputError, match=r"model\.json is corrupt"):
         load(folder)
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from domaincover import GaussianDomains, InputError, SetCoverLoss
-from domaincover.cli.checkpoint_folder import checkpoints_of
+from domaincover.cli.network_options import checkpoints_of
 from domaincover.networks.perceptrons import perceptron
 from domaincover.networks.threads import one_thread
 from domaincover.training.batches import DomainBatches, ShuffledBatches

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from domaincover.calibration.confidence import domains_needed
 from domaincover.checks.column_check import GIVEN_AWAY, MOST_CATEGORIES, ColumnCheck
+from domaincover.checks.domain_drift import Drift
 from domaincover.data.identity import in_words, look_alikes
-from domaincover.promises.plans import Reach, conditional_size, domains_with_enough
+from domaincover.promises.plans import Reach, domains_with_enough
 from domaincover.terminal.text import counted, listed
 
 Harm = Literal["stops", "misleads", "weakens", "note"]
@@ -21,8 +22,7 @@ TELLS_DOMAIN = 0.9  # share of rows
 MANY_MISSING = 0.5
 MOST_NAMES = 6
 HOLD_OUT_DOMAINS, HOLD_OUT_ROWS = 0.25, 0.2  # the defaults of `fit`
-CONFIDENCE, ERROR = 0.9, 0.05
-TARGET_RECALL = 0.9
+CONFIDENCE = 0.9
 
 
 class Finding(NamedTuple):
@@ -66,9 +66,15 @@ class Route(NamedTuple):
 
 
 def findings_of(
-    cells: Cells, columns: Sequence[ColumnCheck], alike: Sequence[tuple[str, str, float]] = ()
+    cells: Cells,
+    columns: Sequence[ColumnCheck],
+    alike: Sequence[tuple[str, str, float]] = (),
+    drift: Drift | None = None,
 ) -> tuple[Finding, ...]:
-    """Return all findings, the most harmful first; `alike` are pairs of domains that share rows, with their share."""
+    """Return all findings, the most harmful first.
+
+    `alike` are pairs of domains that share rows, with their share, and `drift` is along the order of the domains.
+    """
     sound = [column for column in columns if column.fault is None]
     leaks = {column.name: _label_leak(column, cells) or _domain_leak(column, cells) for column in sound}
     told = sorted((column for column in sound if leaks[column.name]), key=lambda column: -(column.tells_label or 0))
@@ -76,6 +82,7 @@ def findings_of(
         *_stops(cells, columns),
         *_look_alikes(cells),
         *_same_rows(cells, alike),
+        *_drift(cells, drift),
         *(finding for column in told if (finding := leaks[column.name])),
         *(finding for column in sound for finding in _of_column(column, cells, leaks[column.name])),
         *_small_cells(cells),
@@ -115,6 +122,15 @@ def _same_rows(cells: Cells, alike: Sequence[tuple[str, str, float]]) -> Iterato
         yield Finding("misleads", what, "If they are one, give them one name; rows that occur twice are no new domain.")
 
 
+def _drift(cells: Cells, drift: Drift | None) -> Iterator[Finding]:
+    if drift is not None:
+        rises = "rises" if drift.correlation > 0 else "falls"
+        found = f"rank correlation {drift.correlation:.2f}, p {drift.p_value:.2g}"
+        what = f"Domains drift along {cells.domain}: {drift.what} {rises} ({found})."
+        advice = f"If new domains come later, a promise from domains drawn at random fails: fit --order {cells.domain}."
+        yield Finding("misleads", what, advice)
+
+
 def _of_column(column: ColumnCheck, cells: Cells, leak: Finding | None) -> Iterator[Finding]:
     name = column.name
     if column.n_distinct == 0:
@@ -135,12 +151,8 @@ def _of_column(column: ColumnCheck, cells: Cells, leak: Finding | None) -> Itera
             "Group them into fewer, if others matter.",
         )
     if column.kind == "ignored":
-        yield Finding("note", f"{name} is ignored: its texts differ in almost every row.", _on_ignored(column))
-
-
-def _on_ignored(column: ColumnCheck) -> str:
-    longest = max((len(text) for text in column.examples), default=0)
-    return "To learn from texts, give fit --text-column." if longest > 20 else "Nothing needs to be done."
+        what = f"{name} is ignored: its texts differ in almost every row."
+        yield Finding("note", what, "To learn from texts, give fit --text-column.")
 
 
 def _label_leak(column: ColumnCheck, cells: Cells) -> Finding | None:
@@ -229,12 +241,12 @@ def _percent(share: float) -> str:
 
 
 def routes_of(cells: Cells) -> tuple[Route, ...]:
-    """Return what the domains of a table allow: which promise, with which option of `fit`, and which certificate."""
+    """Return what the domains of a table allow: which promise, with which option of `fit`."""
     beside, highest = Reach(len(cells.domain_names), HOLD_OUT_DOMAINS), _highest(Reach(len(cells.domain_names)), cells)
     n_evaluate = beside.n_evaluate
     if not n_evaluate:
         return (highest,)
-    return _default(cells, n_evaluate), _highest(beside, cells), highest, _proved(beside), _shown(n_evaluate)
+    return _default(cells, n_evaluate), _highest(beside, cells), highest
 
 
 def _default(cells: Cells, n_evaluate: int) -> Route:
@@ -259,26 +271,4 @@ def _highest(reach: Reach, cells: Cells) -> Route:
         f"fit --domain-confidence {reach.highest}{'' if reach.n_evaluate else ' --hold-out-domains 0'}",
         reach.n_domains > 1,
         f"the highest promise {beside}: {reach.n_left} domains calibrate{rare}.",
-    )
-
-
-def _proved(beside: Reach) -> Route:
-    reach = beside._replace(n_to_train=1)
-    return Route(
-        "fit --calibration held-out-domains",
-        reach.allows(CONFIDENCE),
-        f"a promise of {CONFIDENCE:g} with a proof: {domains_needed(CONFIDENCE)} domains calibrate and at least one "
-        f"trains; there {'are' if reach.n_left != 1 else 'is'} {reach.n_left} beside one to train on and "
-        f"{reach.n_evaluate} to evaluate.",
-    )
-
-
-def _shown(n_evaluate: int) -> Route:
-    shown, n_to_show = ERROR ** (1 / n_evaluate), conditional_size(1 - CONFIDENCE, ERROR)
-    n_rows = conditional_size(1 - TARGET_RECALL, ERROR)
-    return Route(
-        "certify",
-        n_evaluate >= n_to_show,
-        f"the {n_evaluate} held-out domains show at most {100 * shown:.0f} % of new domains at target, if none of them "
-        f"misses; to show 90 % takes {n_to_show}, with {n_rows} rows of each label.",
     )

@@ -105,29 +105,23 @@ def _mixed(hashes: Hashes) -> Hashes:
 
 def shared_by_domain(hashes: Hashes, domains: Any) -> NDArray[np.float64]:
     """Return for each domain the share of its rows that another domain has, too."""
-    codes, names = pd.factorize(np.asarray(domains))
-    _, rows = np.unique(hashes, return_inverse=True)
-    pairs = np.unique(rows * len(names) + codes)
-    n_domains = np.bincount(pairs // len(names))[rows]
-    return np.asarray(np.bincount(codes[n_domains > 1], minlength=len(names)) / np.bincount(codes))
+    table = pd.DataFrame({"row": hashes, "domain": pd.factorize(np.asarray(domains))[0]})
+    n_domains = table.groupby("row")["domain"].transform("nunique")
+    return np.asarray((n_domains > 1).groupby(table["domain"]).mean(), dtype=np.float64)
 
 
 def domains_alike(hashes: Hashes, domains: Any) -> list[tuple[Any, Any, float]]:
     """Return pairs of domains that share most rows of the smaller one, with that share, the largest first."""
     codes, names = pd.factorize(np.asarray(domains))
-    _, rows = np.unique(hashes, return_inverse=True)
-    pairs = np.unique(rows * len(names) + codes)
-    row, domain = pairs // len(names), pairs % len(names)
-    n_rows, n_domains = np.bincount(domain, minlength=len(names)), np.bincount(row)
-    is_shared = (n_domains[row] > 1) & (n_domains[row] <= MOST_SHARING)
-    row, domain = row[is_shared], domain[is_shared]
-    both = []
-    for step in range(1, MOST_SHARING):
-        same = np.flatnonzero(row[step:] == row[:-step]) if len(row) > step else np.empty(0, int)
-        both.append(domain[same] * len(names) + domain[same + step])
-    found, counts = np.unique(np.concatenate(both), return_counts=True)
-    smaller = np.minimum(n_rows[found // len(names)], n_rows[found % len(names)])
-    shares = counts / smaller
+    rows = pd.DataFrame({"row": hashes, "domain": codes}).drop_duplicates()
+    n_rows = rows["domain"].value_counts()
+    n_domains = rows.groupby("row")["domain"].transform("size")
+    shared = rows[(n_domains > 1) & (n_domains <= MOST_SHARING)].sort_values("domain", kind="stable")
+    both = shared.merge(shared, on="row", suffixes=("", "_2")).query("domain < domain_2")
     least = max(FEWEST_ALIKE, 2 * float(np.median(shared_by_domain(hashes, domains))))
-    order = [k for k in np.argsort(-shares, kind="stable") if shares[k] >= least and smaller[k] >= FEWEST_ROWS]
-    return [(names[found[k] // len(names)], names[found[k] % len(names)], float(shares[k])) for k in order]
+    pairs = both.groupby(["domain", "domain_2"]).size().reset_index(name="n_rows")
+    smaller = np.minimum(pairs["domain"].map(n_rows), pairs["domain_2"].map(n_rows))
+    pairs["share"] = pairs["n_rows"] / smaller
+    told = pairs[(smaller >= FEWEST_ROWS) & (pairs["share"] >= least)].sort_values("share", ascending=False)
+    columns = (told[name].tolist() for name in ("domain", "domain_2", "share"))
+    return [(names[one], names[other], share) for one, other, share in zip(*columns, strict=True)]

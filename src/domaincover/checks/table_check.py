@@ -14,17 +14,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from domaincover.checks.column_check import ColumnCheck, Subject, check_column
+from domaincover.checks.domain_drift import Drift, drift_of, in_order
 from domaincover.checks.findings import Cells, Finding, Route, findings_of, routes_of
 from domaincover.checks.seen_rows import domains_alike, row_hashes
-from domaincover.data.dataset import check_min_cell_size, code_names, count_cells, one_dimensional, texts
+from domaincover.data.dataset import Coded, check_min_cell_size, code_names, count_cells, one_dimensional, texts
 from domaincover.data.spellings import plain_table
 from domaincover.errors import InputError
 from domaincover.options import MIN_CELL_SIZE
-from domaincover.terminal.text import counted, cut, table_lines, wrapped
+from domaincover.terminal.text import counted, wrapped
 
 HARM_WORDS = {"stops": "Stops a fit", "misleads": "Misleads", "weakens": "Weakens", "note": "Good to know"}
-MOST_DOMAINS, MOST_LABELS, MOST_COLUMNS = 12, 6, 40
-LONGEST_NAME = 24
 OPEN = {True: "yes", False: "no", None: "maybe"}
 
 
@@ -70,13 +69,11 @@ class TableCheck:
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
     def text(self, width: int = 100, *, for_shell: bool = False) -> str:
-        """Return the findings, the rows, the columns and what is possible; for a shell, advice in options of `fit`."""
+        """Return the findings and what is possible, as lines; for a shell, advice in options of `fit`."""
         parts = [
             _lines(size_in_words(self), width),
             *([] if self.findings else [["Nothing to change was found."]]),
             *_findings(self.findings, width, for_shell),
-            [f"Rows by {self.cells.domain} and {self.cells.label}", *_rows(self, width)],
-            ["Columns", *_columns(self, width)],
             ["What will be possible", *_routes(self, width)],
             _lines(limits_in_words(self), width),
         ]
@@ -147,10 +144,36 @@ def check_table(
         cells=cells,
         n_rows=len(table),
         columns=columns,
-        findings=findings_of(cells, columns, _domains_alike(features, columns, cells, of_domains.codes)),
+        findings=findings_of(
+            cells,
+            columns,
+            _domains_alike(features, columns, cells, of_domains.codes),
+            _drift(features, columns, cells, of_domains, random_state),
+        ),
         routes=routes_of(cells),
         n_rows_compared=len(subject.sample),
     )
+
+
+def _drift(
+    features: pd.DataFrame, columns: Sequence[ColumnCheck], cells: Cells, domains: Coded, random_state: int
+) -> Drift | None:
+    """Return what drifts along the names of the domains, where they are numbers or dates."""
+    order = in_order(pd.Series(cells.domain_names))
+    if order is None:
+        return None
+    sizes = cells.counts.sum(axis=1)
+    numbers = {
+        f"the share of {cells.label} {name!r}": cells.counts[:, k] / sizes for k, name in enumerate(cells.label_names)
+    }
+    of_numbers = [
+        name
+        for name, check in zip(features, columns, strict=True)
+        if check.kind == "number" and check.spelling is None and not check.is_constant_in_domains
+    ]
+    means = features[of_numbers].groupby(domains.codes).mean()
+    numbers |= {f"the mean of {name}": means[name].to_numpy(float) for name in of_numbers}
+    return drift_of(numbers, order, random_state)
 
 
 def _domains_alike(
@@ -201,65 +224,12 @@ def limits_in_words(check: TableCheck) -> str:
     return f"Each column was looked at by itself; two that together give something away are not found.{sampled}"
 
 
-def share_text(share: float | None) -> str:
-    """Return a share in percent, a dash where it is not known."""
-    return "–" if share is None else f"{100 * share:.0f} %"
-
-
-def missing_text(share: float) -> str:
-    """Return a share of missing values, nothing for none, and never 0 % for some."""
-    return "" if share == 0 else "below 1 %" if share < 0.005 else f"{100 * share:.0f} %"
-
-
-def kind_text(column: ColumnCheck) -> str:
-    """Return what a column is taken for, and how it is written."""
-    return column.kind if column.spelling is None else f"{column.kind}, {column.spelling}"
-
-
 def _findings(findings: Sequence[Finding], width: int, for_shell: bool) -> list[list[str]]:
     blocks = {harm: [words] for harm, words in HARM_WORDS.items()}
     for finding in findings:
         said = f"{finding.what} {finding.advice} {drop_options(finding) if for_shell else ''}"
         blocks[finding.harm] += _lines(said, width, "- ", "  ")
     return [lines for lines in blocks.values() if len(lines) > 1]
-
-
-def _rows(check: TableCheck, width: int) -> list[str]:
-    """Return a table of the domains with fewest rows, and of all."""
-    cells = check.cells
-    totals = cells.counts.sum(axis=1)
-    shown = np.argsort(totals, kind="stable")[:MOST_DOMAINS]
-    by_size = np.argsort(-cells.counts.sum(axis=0), kind="stable")
-    labels = by_size if len(by_size) <= MOST_LABELS + 1 else np.r_[by_size[: MOST_LABELS - 1], by_size[-1]]
-    heads = [cells.domain, "rows", *(cells.label_names[k] for k in labels)]
-    lines = [[cells.domain_names[d], f"{totals[d]:,}", *(f"{cells.counts[d, k]:,}" for k in labels)] for d in shown]
-    if len(shown) < len(totals):
-        lines.append([f"… {len(totals) - len(shown):,} more", *[""] * (len(heads) - 1)])
-    lines.append(["all", f"{totals.sum():,}", *(f"{cells.counts[:, k].sum():,}" for k in labels)])
-    lines.append([f"domains with {cells.min_cell_size} or more", "", *(f"{cells.enough[k]:,}" for k in labels)])
-    hidden = len(by_size) - len(labels)
-    between = [f"  ({hidden} more labels between the last two; --format json has all)"] if hidden else []
-    return [*_table(heads, lines, 1, width), *between]
-
-
-def _columns(check: TableCheck, width: int) -> list[str]:
-    n_rows = max(check.cells.n_rows, 1)
-    heads = ["name", "taken for", "examples", "distinct", "missing", "tells label", "tells domain"]
-    lines = [
-        [
-            column.name,
-            kind_text(column),
-            ", ".join(column.examples),
-            f"{column.n_distinct:,}",
-            missing_text(column.n_missing / n_rows),
-            share_text(column.tells_label),
-            share_text(column.tells_domain),
-        ]
-        for column in check.columns[:MOST_COLUMNS]
-    ]
-    n_more = len(check.columns) - MOST_COLUMNS
-    more = [f"  … {n_more:,} more; --format json has all"] if n_more > 0 else []
-    return [*_table(heads, lines, 3, width), *more]
 
 
 def _routes(check: TableCheck, width: int) -> list[str]:
@@ -274,9 +244,3 @@ def _lines(words: str, width: int, first: str = "", then: str = "") -> list[str]
     """Return lines no longer than the width that break neither an option nor between it and its value."""
     kept = re.sub(r"--\S+ (?=\S)", lambda found: found[0].replace(" ", "\u00a0"), words)
     return wrapped(kept, width, first, then)
-
-
-def _table(heads: Sequence[str], lines: Sequence[Sequence[str]], n_text: int, width: int) -> list[str]:
-    """Return aligned and indented lines, in which long names are cut."""
-    shown = [[cut(name, LONGEST_NAME), *others] for name, *others in lines]
-    return [f"  {line}" for line in table_lines(heads, shown, n_text, width - 2)]

@@ -27,7 +27,7 @@ from domaincover.errors import InputError, torch_needed_for
 from domaincover.files import fault, is_full
 from domaincover.paper.commands.data_check import data
 from domaincover.paper.commands.study_commands import figures, paper, report, results, run
-from domaincover.terminal.messages import if_stopped, left_behind, speaks_of_options, with_suggestion
+from domaincover.terminal.messages import if_stopped, left_behind, speaks_of_options
 from domaincover.terminal.processes import handling
 
 app = typer.Typer(
@@ -59,7 +59,8 @@ def main() -> None:
         with sigterm_as_interrupt() as terminated, torch_needed_for("this command"):
             status = app(prog_name=NAME, standalone_mode=False)
     except (InputError, typer.TyperException) as error:
-        _fail(with_suggestion(error.format_message()) if isinstance(error, typer.TyperException) else str(error), 2)
+        message = error.format_message() if isinstance(error, typer.TyperException) else str(error)
+        _fail(message.replace("Value error, ", "", 1), 2)
     except MemoryError:
         _fail("out of memory; use less data or a machine with more memory.", 2)
     except (KeyboardInterrupt, typer.Abort):

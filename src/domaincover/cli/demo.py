@@ -30,7 +30,7 @@ def demo(options: DemoOptions) -> None:
 
     Example: domaincover demo
     """
-    check_page(options.html)
+    check_page(options.html, PAGE.with_suffix(".csv"))
     say("Atlantic storms (NOAA): a hurricane, a tropical storm or weaker in 24 hours? Domains are seasons.")
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.pipeline import make_pipeline

@@ -52,8 +52,11 @@ def fit(options: FitOptions) -> None:
     network = options.sources.make_network()
     options.make_classifier(network)  # rejects options that contradict each other before the table is read
     training = options.read(data, features)
-    options, promise = options.with_promise(training)
+    order = options.domain_order(data, training.domains)
+    options, promise = options.with_promise(training, order)
     model, settings = options.make_classifier(network), options.saved_settings()
+    if order is not None:
+        model.set_params(domain_order=order)
     images = [] if options.sources.image_column is None else training.X[options.sources.image_column].tolist()
     command = {**settings, "features": features, "network": learned_settings(network)}
     with options.training.keeping_checkpoints(data, images, command):
@@ -100,7 +103,8 @@ def _assess(
     from domaincover.estimators.assessment import FIXED, MODEL, assess
 
     n_unseen = n_held_out(training.n_domains, options.hold_out_domains)
-    say(f"Evaluating on {n_unseen} of {training.n_domains} domains that the model has not seen.")
+    which = f"the last by {options.order}" if options.order else "that the model has not seen"
+    say(f"Evaluating on {n_unseen} of {training.n_domains} domains {which}.")
     chosen = {name: settings[name] for name in ("hold_out_domains", "target_recall")}
     with warnings_as_notes(), logs_as_messages(all_of_them=options.verbose):
         assessment = assess(model, *training, **chosen, min_cell_size=options.min_cell_size, random_state=options.seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -26,6 +27,8 @@ from domaincover.terminal.messages import say
 from domaincover.terminal.processes import memory_of_machine
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from domaincover.cli.inputs import LabelledTable
     from domaincover.criteria import TargetRecall
     from domaincover.data.tables import Table
@@ -83,6 +86,10 @@ class FitOptions:
         PROMISE,
         "A label in too few domains for the promise: raise an error (default with --domain-confidence), pool its rows "
         "and promise it by itself (default otherwise), or widen sets by it.",
+    )
+    order: str | None = column(
+        "Column that orders the domains, such as a date or, if it is one, the domain's own: fits go forward, recent "
+        "domains weigh more, and the last ones are held out. It is not learned from."
     )
     drop: list[str] | None = column("Column to leave out; may be repeated.")
     hold_out_domains: float = _choice(
@@ -151,7 +158,24 @@ class FitOptions:
         """Return the columns to learn from."""
         from domaincover.cli.inputs import feature_columns
 
-        return self.sources.learned_columns(feature_columns(data, *self.roles, self.drop or []), *self.roles)
+        drop = [*(self.drop or [])]
+        if self.order is not None:
+            data.check_column(self.order, "--order")
+            if self.order == self.label:
+                raise InputError(f"--order {self.order!r} is the column of labels (--label); name a date or a number.")
+            drop += [self.order] if self.order != self.domain else []
+        return self.sources.learned_columns(feature_columns(data, *self.roles, drop), *self.roles)
+
+    def domain_order(self, data: Table, domains: pd.Series[Any]) -> list[Any] | None:
+        """Return the domains from the first to the last; None where their order does not matter."""
+        if self.order is None:
+            return None
+        if self.calibration == "jackknife-minmax" or self.domain_confidence == NO_PROMISE:
+            raise InputError("--order is for a promise by cross-fit or held-out-domains; leave out the other option.")
+        from domaincover.checks.domain_drift import domains_in_order
+
+        values = domains if self.order == self.domain else data.read([self.order])[self.order]
+        return domains_in_order(values.rename(self.order), domains)
 
     def read(self, data: Table, features: list[str]) -> LabelledTable:
         """Read the table to fit on; features that stay on disk are opened only."""
@@ -189,7 +213,9 @@ class FitOptions:
         """Whether options ask for a promise that must not be left out."""
         return self.domain_confidence is not None or self.calibration is not None or self.on_infeasible is not None
 
-    def with_promise(self, training: LabelledTable) -> tuple[FitOptions, str | None]:
+    def with_promise(
+        self, training: LabelledTable, order: Sequence[Any] | None = None
+    ) -> tuple[FitOptions, str | None]:
         """Return the options with a promise by default where there are enough domains, and a line that says so.
 
         Reject one that is asked for and takes more domains.
@@ -201,8 +227,13 @@ class FitOptions:
         from domaincover.calibration.confidence import domains_needed
         from domaincover.promises.plans import Reach
 
-        n_found, n_needed = self._most_domains_of_a_label(training), domains_needed(float(DEFAULT_CONFIDENCE))
+        n_found, n_needed = self._most_domains_of_a_label(training, order), domains_needed(float(DEFAULT_CONFIDENCE))
         if n_found < n_needed:
+            if order is not None:
+                raise InputError(
+                    f"--order is for a promise, which takes {n_needed} domains with {self.cell_size} or more rows of a "
+                    f"label beside those held out, and there are {n_found}; leave out --order or add domains."
+                )
             n_evaluate = Reach(training.n_domains, self.hold_out_domains).n_evaluate
             held_out = f" beside the {n_evaluate} held out to evaluate" if n_evaluate else ""
             return replace(self, domain_confidence=NO_PROMISE)._with_scorer(), (
@@ -241,7 +272,7 @@ class FitOptions:
             "add domains, or use --on-infeasible widen for sets that hold every label."
         )
 
-    def _most_domains_of_a_label(self, training: LabelledTable) -> int:
+    def _most_domains_of_a_label(self, training: LabelledTable, order: Sequence[Any] | None) -> int:
         """Return how many domains to train on have rows enough of the label that most of them have."""
         import numpy as np
 
@@ -253,7 +284,8 @@ class FitOptions:
         domains, labels = (code_names(names, "names", len(names)) for names in (training.domains, training.labels))
         rows = np.arange(len(domains.codes))
         if self.hold_out_domains > 0:
-            rows = rows_to_train_on(training.domains, self.hold_out_domains, random_state=self.seed)
+            share = self.hold_out_domains
+            rows = rows_to_train_on(training.domains, share, random_state=self.seed, domain_order=order)
         cells = count_cells(domains.codes[rows], labels.codes[rows], len(domains.names), len(labels.names))
         counted = criterion_for(self.target, labels.names, self.criterion).group_counts(cells)
         return int(domains_with_enough(counted, self.cell_size).max())
@@ -298,6 +330,7 @@ class FitOptions:
         names = ("label", "domain", "method", "base", "hold_out_domains", "seed")
         settings = {name: getattr(self, name) for name in names}
         settings |= {"target_recall": self.target, "min_cell_size": self.cell_size}
+        settings |= {} if self.order is None else {"order": self.order}
         settings |= {} if self.criterion == "min-recall" else {"criterion": self.criterion}
         if self.confidence is not None:
             settings |= {"method": f"{self.method}-joint", "domain_confidence": self.confidence}

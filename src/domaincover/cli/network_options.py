@@ -1,18 +1,20 @@
-"""Options of networks on images and texts, and of their training."""
+"""Options of networks on images and texts, and of their training and its checkpoints."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from domaincover.cli.arguments import column
-from domaincover.cli.checkpoint_folder import checkpoints_of
 from domaincover.errors import InputError
+from domaincover.files import only_writer, plain_json, remove_unfinished, write_whole
 from domaincover.options import DEVICES, Learn, Precision, TextFeatures
 from domaincover.terminal.command_options import one_of, option
 from domaincover.terminal.messages import if_stopped
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from domaincover.estimators.source_network import SourceNetwork
 
 WITHOUT_INFLUENCE = ("workers", "cache", "download", "max_unreadable")  # settings that do not change what is learned
+COMMAND = "command.json"  # in a folder of checkpoints
 COLUMNS = {"images": "--image-column", "texts": "--text-column"}
 # Options that have an effect on images, on texts, or on both.
 EFFECTS = {
@@ -198,3 +201,49 @@ def _digest(table: Table, images: Iterable[str]) -> str:
         n_bytes = os.path.getsize(path) if os.path.isfile(path) else None
         digest.update(f"{os.path.relpath(path, above)}\0{n_bytes}\0".encode(errors="surrogateescape"))
     return digest.hexdigest()
+
+
+@contextmanager
+def checkpoints_of(command: Mapping[str, Any], folder: Path, *, resume: bool) -> Iterator[None]:
+    """Lock a folder for the checkpoints of a command, and delete them when it has succeeded.
+
+    Raise if there are checkpoints of another command, or some of this one without `resume`.
+    """
+    with only_writer(folder):
+        _check_command(folder / COMMAND, json.loads(json.dumps(command, default=str)), resume)
+        yield
+        _delete_checkpoints(folder)
+
+
+def _check_command(path: Path, command: dict[str, Any], resume: bool) -> None:
+    if not path.is_file():
+        write_whole(path, json.dumps(command, indent=1).encode())
+        return
+    if not resume:
+        raise InputError(
+            f"{path.parent} contains checkpoints of an interrupted fit; add --resume to resume it, or choose another "
+            "folder."
+        )
+    try:
+        before = dict(plain_json(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"{path} cannot be read ({error}); choose another folder.") from None
+    if differing := sorted(key for key in {*before, *command} if before.get(key) != command.get(key)):
+        raise InputError(
+            f"{path.parent} contains checkpoints of another fit, with a different {', '.join(differing[:5])}; choose "
+            "another folder, or use the same settings."
+        )
+
+
+def _delete_checkpoints(folder: Path) -> None:
+    """Delete what training and this module wrote, and nothing else."""
+    from domaincover.training.checkpoints import NAME
+
+    for own in [path for path in folder.iterdir() if re.fullmatch("[0-9a-f]{16}", path.name)]:
+        remove_unfinished(own)
+        for state in [path for path in own.iterdir() if NAME.fullmatch(path.name)]:
+            state.unlink()
+        with suppress(OSError):  # it is not empty
+            own.rmdir()
+    remove_unfinished(folder)
+    (folder / COMMAND).unlink(missing_ok=True)

@@ -17,14 +17,7 @@ MICROSECONDS_PER_DAY = 86_400e6
 MISSING = None  # the category of missing values
 
 # By numpy's kind letter, which nullable, sparse and Arrow types have as well.
-KIND_OF_TYPE: dict[str, Kind] = {
-    "b": "boolean",
-    "i": "number",
-    "u": "number",
-    "f": "number",
-    "m": "number",
-    "M": "date",
-}
+KIND_OF_TYPE: dict[str, Kind] = {"b": "boolean", **dict.fromkeys("iufm", "number"), "M": "date"}
 # By the result of pandas' infer_dtype.
 KIND_OF_OBJECTS: dict[str, Kind] = {
     "boolean": "boolean",
@@ -44,7 +37,7 @@ class Categories(NamedTuple):
         """Return the most frequent categories of a column, at most `most`."""
         codes, distinct = _factorized(column)
         counts = np.bincount(codes[codes >= 0], minlength=len(distinct))
-        kept = sorted(zip(-counts, _texts(distinct), strict=True))[:most]
+        kept = sorted(zip(-counts, map(category_text, distinct), strict=True))[:most]
         levels = sorted({text for _, text in kept})
         return cls((*levels, MISSING) if (codes < 0).any() else tuple(levels))
 
@@ -52,7 +45,7 @@ class Categories(NamedTuple):
         """Return each value's position among the categories, −1 for unknown ones."""
         codes, distinct = _factorized(column)
         place = {level: k for k, level in enumerate(self.levels)}
-        of_distinct = [place.get(text, -1) for text in _texts(distinct)]
+        of_distinct = [place.get(category_text(value), -1) for value in distinct]
         return np.array([*of_distinct, place.get(MISSING, -1)])[codes]  # code −1 (missing) selects the last
 
 
@@ -165,14 +158,9 @@ def _factorized(column: pd.Series[Any]) -> tuple[NDArray[np.int64], Any]:
     except TypeError:
         raise unreadable(column.name) from None
     if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True).startswith("mixed"):
-        return pd.factorize(
-            column.map(category_text, na_action="ignore")
-        )  # 1 and True are equal, but not the same level
+        # 1 and True are equal, but not the same level
+        return pd.factorize(column.map(category_text, na_action="ignore"))
     return codes, distinct
-
-
-def _texts(distinct: Any) -> list[str]:
-    return [category_text(value) for value in distinct]
 
 
 def category_text(value: Any) -> str:

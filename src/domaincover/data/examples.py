@@ -21,6 +21,11 @@ class Block(NamedTuple):
     values: NDArray[Any]
     readable: NDArray[np.bool_] | None = None
 
+    def some(self, rows: Any) -> Block:
+        """Return some rows of a block."""
+        readable = None if self.readable is None else self.readable[rows]
+        return Block(self.values[rows], None if readable is None or readable.all() else readable)
+
 
 class Reader(Protocol):
     """Read sources such as paths or texts; must be plain data that can be sent to worker processes."""
@@ -41,18 +46,22 @@ class LazyExamples:
     [[2, 3], [2]]
     """
 
-    def __init__(self, sources: NDArray[Any], read: Reader, workers: int = 0) -> None:
+    def __init__(self, sources: NDArray[Any], read: Reader, workers: int = 0, in_memory: Block | None = None) -> None:
         self.sources, self.read, self.workers = sources, read, workers
+        self._in_memory = in_memory
 
     def __len__(self) -> int:
         return len(self.sources)
 
     def __getitem__(self, rows: Any) -> LazyExamples:
-        return LazyExamples(self.sources[rows], self.read, self.workers)
+        in_memory = None if self._in_memory is None else self._in_memory.some(rows)
+        return LazyExamples(self.sources[rows], self.read, self.workers, in_memory)
 
     def blocks(self, rows: Iterable[NDArray[np.int64]]) -> Iterator[Block]:
         """Yield the examples of each block of rows; worker processes, if any, read ahead."""
-        if self.workers == 0:
+        if self._in_memory is not None:
+            yield from map(self._in_memory.some, rows)
+        elif self.workers == 0:
             for some in rows:
                 yield self.read(self.sources[some])
         else:
@@ -67,8 +76,8 @@ class LazyExamples:
             return self
         blocks = list(self.blocks(row_blocks(len(self), 64)))
         readable = [np.ones(len(values), bool) if mask is None else mask for values, mask in blocks]
-        values = np.concatenate([values for values, _ in blocks])
-        return KeptExamples(self, Block(values, np.concatenate(readable)))
+        kept = Block(np.concatenate([values for values, _ in blocks]), np.concatenate(readable))
+        return LazyExamples(self.sources, self.read, in_memory=kept)
 
     def _blocks_by_workers(self, rows: Iterable[NDArray[np.int64]]) -> Iterator[Block]:
         import torch
@@ -92,25 +101,6 @@ class LazyExamples:
             raise InputError(
                 "a worker process that reads examples was killed, possibly out of memory; use fewer workers."
             ) from None
-
-
-class KeptExamples(LazyExamples):
-    """Examples that were read once and are kept in memory."""
-
-    def __init__(self, examples: LazyExamples, kept: Block) -> None:
-        super().__init__(examples.sources, examples.read)
-        self._kept = kept
-
-    def __getitem__(self, rows: Any) -> LazyExamples:
-        return KeptExamples(super().__getitem__(rows), self._block(rows))
-
-    def blocks(self, rows: Iterable[NDArray[np.int64]]) -> Iterator[Block]:
-        """Yield the examples of each block of rows."""
-        return map(self._block, rows)
-
-    def _block(self, rows: Any) -> Block:
-        values, readable = self._kept
-        return Block(values[rows], None if readable is None or readable[rows].all() else readable[rows])
 
 
 class _Rows:

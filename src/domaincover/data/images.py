@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -233,20 +233,15 @@ def _pillow() -> Any:
     return Image
 
 
-@dataclass(frozen=True)
-class _SizeReader:
+def _sizes(reader: ImageReader, sources: NDArray[Any]) -> Block:
     """Decode images completely, but return only their size (height, width) after cropping, or why they cannot be."""
-
-    reader: ImageReader
-
-    def __call__(self, sources: NDArray[Any]) -> Block:
-        found = np.empty(len(sources), dtype=object)
-        for row, source in enumerate(sources):
-            image = load_or_reason(source)
-            if not isinstance(image, str):
-                left, top, right, bottom = self.reader.cropped(image.height, image.width)
-            found[row] = image if isinstance(image, str) else (bottom - top, right - left)
-        return Block(found)
+    found = np.empty(len(sources), dtype=object)
+    for row, source in enumerate(sources):
+        found[row] = image = load_or_reason(source)
+        if not isinstance(image, str):
+            left, top, right, bottom = reader.cropped(image.height, image.width)
+            found[row] = bottom - top, right - left
+    return Block(found)
 
 
 def unreadable_images(
@@ -260,7 +255,7 @@ def unreadable_images(
     if are_pixels(sources):
         return np.zeros(len(sources), dtype=bool), ""
     codes, distinct = pd.factorize(np.asarray(sources, dtype=object), use_na_sentinel=False)
-    blocks = LazyExamples(distinct, _SizeReader(reader), workers).blocks(row_blocks(len(distinct), IMAGES_AT_ONCE))
+    blocks = LazyExamples(distinct, partial(_sizes, reader), workers).blocks(row_blocks(len(distinct), IMAGES_AT_ONCE))
     found = [size for block in blocks for size in block.values]
     sizes = {size: source for source, size in zip(distinct[::-1], found[::-1], strict=True) if type(size) is tuple}
     if reader.image_size is None and len(sizes) > 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from textwrap import fill
@@ -150,10 +150,9 @@ def assess(
     labels = code_names(y, "labels", n_rows)
     criterion = criterion_for(target, labels.names, getattr(model, "criterion", "min-recall"))
     judged = _Judged(X, labels, code_names(domains, "domains", n_rows), criterion)
-    order = getattr(model, "domain_order", None)
-    places = None if order is None else places_in_order(judged.domains.names, order)
     (rng,) = generators(random_state, "assessment")
-    split = _split(judged.domains, hold_out_domains, hold_out_rows, rng, places)
+    order = getattr(model, "domain_order", None)
+    split = _split(judged.domains, hold_out_domains, hold_out_rows, rng, order)
     min_cell_size = judged.cell_size(split.unseen, min_cell_size, candidates[MODEL].usual_cell_size)
     *examples, of_domains = (_safe_indexing(part, split.train) for part in (X, y, domains))
     fitted = {
@@ -173,12 +172,16 @@ def assess(
 
 
 def rows_to_train_on(
-    domains: Any, hold_out_domains: float = 0.25, hold_out_rows: float = 0.2, random_state: Any = None
+    domains: Any,
+    hold_out_domains: float = 0.25,
+    hold_out_rows: float = 0.2,
+    random_state: Any = None,
+    domain_order: Sequence[Any] | None = None,
 ) -> NDArray[np.int64]:
     """Return the rows that `assess` fits on with the same settings."""
     coded = code_names(domains, "domains", _num_samples(domains))
     (rng,) = generators(random_state, "assessment")
-    return _split(coded, hold_out_domains, hold_out_rows, rng).train
+    return _split(coded, hold_out_domains, hold_out_rows, rng, domain_order).train
 
 
 def n_fits(model: SetClassifier, n_domains: int) -> int:
@@ -279,7 +282,7 @@ def _split(
     hold_out_domains: float,
     hold_out_rows: float,
     rng: np.random.Generator,
-    places: NDArray[np.int64] | None = None,
+    domain_order: Sequence[Any] | None,
 ) -> Split:
     for part, what in ((hold_out_domains, "domains"), (hold_out_rows, "rows")):
         if not 0 < part < 1:
@@ -289,8 +292,8 @@ def _split(
         raise InputError("there is only one domain; holding out domains needs at least two.")
     n_unseen = n_held_out(n_domains, hold_out_domains)
     unseen = draw_domains(domains.codes, n_domains - n_unseen, n_unseen, rng).unseen
-    if places is not None:
-        unseen = np.flatnonzero(places >= n_domains - n_unseen)
+    if domain_order is not None:
+        unseen = np.flatnonzero(places_in_order(domains.names, domain_order) >= n_domains - n_unseen)
     rows = np.arange(len(domains.codes))
     is_unseen = np.isin(domains.codes, unseen)
     train, seen = hold_out_share(domains.codes, rows[~is_unseen], hold_out_rows, rng)

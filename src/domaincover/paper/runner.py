@@ -74,17 +74,14 @@ class StudyPlan(NamedTuple):
 
 @dataclass(frozen=True)
 class Workers:
-    """Where jobs run: in local processes, or on the workers of a dask scheduler; and the plug-ins they need."""
+    """In how many processes jobs run, and the plug-ins they need."""
 
     n_processes: int = 1
-    scheduler: str | None = None
     plugins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.n_processes < 1:
             raise InputError(f"jobs must be at least 1, got {self.n_processes}.")
-        if self.scheduler is not None and "://" not in self.scheduler:
-            raise InputError(f"a scheduler's address has the form tcp://host:8786, got {self.scheduler!r}.")
 
 
 def plan_studies(studies: Sequence[Study], out: Path, say: Say = lambda _: None) -> StudyPlan:
@@ -130,13 +127,11 @@ def run_study(
 
 
 def _done(jobs: Sequence[Job], out: Path, progress: Path, workers: Workers) -> Iterator[Failure]:
-    from domaincover.terminal.processes import in_processes, in_turn, on_cluster
+    from domaincover.terminal.processes import in_processes, in_turn
 
     work = Work(str(out.absolute()), str(progress.absolute()), workers.plugins)
     n_processes = min(workers.n_processes, len(jobs))
-    if workers.scheduler is not None:
-        ended = on_cluster(jobs, work, workers.scheduler, Fault)
-    elif n_processes > 1:
+    if n_processes > 1:
         own = replace(work, parent=os.getpid(), n_threads=max(1, n_cores() // n_processes))
         ended = in_processes(jobs, own, n_processes, Fault)
     else:
@@ -204,7 +199,7 @@ class AbandonedError(Exception):
 
 @dataclass(frozen=True)
 class Work:
-    """One job in a process or on a cluster's worker: skips finished runs, and returns why it failed, if it did.
+    """One job in a process: skips finished runs, and returns why it failed, if it did.
 
     With `parent`, the process exits when that process has died.
     """

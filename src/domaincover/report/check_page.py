@@ -6,16 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
+from domaincover.checks.column_check import ColumnCheck
 from domaincover.checks.findings import NEARLY, TELLS_DOMAIN
 from domaincover.checks.table_check import (
     HARM_WORDS,
     OPEN,
     TableCheck,
     drop_options,
-    kind_text,
     limits_in_words,
-    missing_text,
-    share_text,
     size_in_words,
 )
 from domaincover.files import write_whole
@@ -67,3 +65,18 @@ def headline_of(check: TableCheck) -> str:
         case "misleads":
             return f"{len(worst)} column{' gives' if one else 's give'} the label or the domain away."
     return f"Nothing misleads a fit, but {len(worst)} thing{' weakens' if one else 's weaken'} it."
+
+
+def share_text(share: float | None) -> str:
+    """Return a share in percent, a dash where it is not known."""
+    return "–" if share is None else f"{100 * share:.0f} %"
+
+
+def missing_text(share: float) -> str:
+    """Return a share of missing values, nothing for none, and never 0 % for some."""
+    return "" if share == 0 else "below 1 %" if share < 0.005 else f"{100 * share:.0f} %"
+
+
+def kind_text(column: ColumnCheck) -> str:
+    """Return what a column is taken for, and how it is written."""
+    return column.kind if column.spelling is None else f"{column.kind}, {column.spelling}"

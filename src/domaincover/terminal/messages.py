@@ -16,7 +16,7 @@ from typing import Any
 
 import typer
 
-from domaincover.errors import InputError, suggestion
+from domaincover.errors import InputError
 
 WIDTH_OF_FILES = 110
 _left_behind: ContextVar[str] = ContextVar("_left_behind", default="nothing was written")
@@ -83,18 +83,6 @@ def as_options(message: str, arguments: Sequence[str]) -> str:
         if "_" in name:  # others are words, too
             message = re.sub(rf"(?<![\w'\"\-.]){name}(?![\w'\"])", option, message)
     return message
-
-
-def with_suggestion(message: str) -> str:
-    """Return typer's message on a rejected choice with the closest one.
-
-    >>> with_suggestion("Invalid value for '--rule': Value error, 'robsut' is not one of 'robust', 'pooled'.")
-    "Invalid value for '--rule': 'robsut' is not one of 'robust', 'pooled'; did you mean robust?"
-    """
-    message = message.replace("Value error, ", "", 1)
-    found = re.search(r"'([^']*)' is not one of ('[^']*'(?:, '[^']*')*)\.$", message)
-    meant = suggestion(found[1], re.findall("'([^']*)'", found[2])) if found else ""
-    return f"{message[:-1]}; {meant}" if meant else message
 
 
 def speaks_of_options(command: Callable[..., None]) -> Callable[..., None]:

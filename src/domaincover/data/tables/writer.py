@@ -78,14 +78,12 @@ def _write(path: Path, blocks: Iterable[pd.DataFrame], about: Callable[[], Mappi
                 with writing(path), _types_as_input_error(path):
                     sink.append(block)
                 n_rows += len(block)
-            if about is not None:
-                sink.describe(about())
+            with writing(path):
+                sink.close({} if about is None else about())
         except BaseException:
             with contextlib.suppress(Exception):  # such as a full disk
-                sink.close()
+                sink.close({})
             raise
-        with writing(path):
-            sink.close()
     return n_rows
 
 
@@ -117,10 +115,7 @@ class _CsvSink:
             form["quoting"] = csv.QUOTE_NONNUMERIC
         block.to_csv(self._text, columns=self._columns, header=is_first, **form)
 
-    def describe(self, about: Mapping[str, str]) -> None:
-        """Text has no place for what describes it."""
-
-    def close(self) -> None:
+    def close(self, _: Mapping[str, str]) -> None:
         self._text.close()
 
 
@@ -134,15 +129,13 @@ class _ParquetSink:
             self._writer = pq.ParquetWriter(self._file, _lasting_schema(block), write_page_checksum=True)
         self._writer.write_table(pa.Table.from_pandas(block, schema=self._writer.schema, preserve_index=False))
 
-    def describe(self, about: Mapping[str, str]) -> None:
-        if self._writer is not None:
-            self._writer.add_key_value_metadata(about)
-
-    def close(self) -> None:
+    def close(self, about: Mapping[str, str]) -> None:
         if self._writer is None:
             pq.write_table(pa.table({}), self._file)
-        else:
-            self._writer.close()
+            return
+        if about:
+            self._writer.add_key_value_metadata(about)
+        self._writer.close()
 
 
 def _has_returns(column: pd.Series[Any]) -> bool:

@@ -100,7 +100,7 @@ def run_experiments(found: Callable[[], list[Experiment]], options: StudyOptions
     experiments = [chosen(experiment.with_values(values, "--set"), options.datasets) for experiment in experiments]
     studies, n_jobs = _studies(experiments, options)
     grid = [study for experiment in experiments for study in _grid(experiment, studies[experiment.name])]
-    workers = Workers(n_jobs, options.scheduler, plugins)
+    workers = Workers(n_jobs, plugins)
     with writing(out):
         open_study(out)
         with at_work(out):
@@ -229,8 +229,7 @@ def _print_plan(plan: StudyPlan, workers: Workers) -> None:
     """Print what is to be done."""
     if not plan.jobs:
         return
-    here = f"in {workers.n_processes} processes" if workers.n_processes > 1 else "in this process"
-    where = here if workers.scheduler is None else f"on the cluster at {workers.scheduler}"
+    where = f"in {workers.n_processes} processes" if workers.n_processes > 1 else "in this process"
     runs = f"{_counted(plan.n_to_do + plan.n_finished, 'run')}: {plan.n_finished} finished, {plan.n_to_do} to do"
     say(f"{runs} in {_counted(len(plan.jobs), 'job')} {where}.")
 

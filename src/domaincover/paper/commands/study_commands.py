@@ -69,7 +69,6 @@ class StudyOptions:
         autocompletion=one_of(settable_keys),
     )
     jobs: int | None = option("Processes; default: the number of cores, or one for large networks.")
-    scheduler: str | None = option("Address of a dask scheduler, as tcp://host:8786, whose workers do the runs.")
     plugin: list[str] | None = option("Module or .py file that registers data sets or methods; may be repeated.")
     as_authors: bool = option(
         "Where the paper's text is silent, do as the code that its authors released; default: the text alone. The "
