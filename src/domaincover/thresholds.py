@@ -9,10 +9,12 @@ from domaincover.calibration.rules import (
     robust_thresholds,
 )
 from domaincover.criteria import Criterion, criterion_for
+from domaincover.estimators.score_comparison import compare_scores
 
 __all__ = [
     "Criterion",
     "cell_thresholds",
+    "compare_scores",
     "criterion_for",
     "hierarchical_thresholds",
     "joint_thresholds",

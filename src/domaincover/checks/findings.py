@@ -19,7 +19,6 @@ Harm = Literal["stops", "misleads", "weakens", "note"]
 HARMS: tuple[Harm, ...] = ("stops", "misleads", "weakens", "note")
 NEARLY = 0.95  # mean recall of labels from which a single column is suspicious
 TELLS_DOMAIN = 0.9  # share of rows
-MANY_MISSING = 0.5
 MOST_NAMES = 6
 HOLD_OUT_DOMAINS, HOLD_OUT_ROWS = 0.25, 0.2  # the defaults of `fit`
 CONFIDENCE = 0.9
@@ -192,7 +191,6 @@ def _domain_leak(column: ColumnCheck, cells: Cells) -> Finding | None:
 def _small_cells(cells: Cells) -> Iterator[Finding]:
     n_domains, needed = len(cells.domain_names), domains_needed(CONFIDENCE)
     enough = cells.enough
-    absent = (cells.counts == 0).sum(axis=0)
     if enough.max() < needed:
         yield Finding(
             "weakens",
@@ -216,9 +214,6 @@ def _small_cells(cells: Cells) -> Iterator[Finding]:
             f"{cells.min_cell_size - 1} rows: their recall is mostly chance, and a promise does not count them.",
             "Add rows, or merge small domains or rare labels.",
         )
-    if absent.any():
-        named = listed([f"{cells.label_names[k]} ({absent[k]})" for k in np.flatnonzero(absent)], MOST_NAMES)
-        yield Finding("note", f"Some domains lack a label: {named}.", "Nothing needs to be done.")
 
 
 def _missing(columns: Sequence[ColumnCheck], cells: Cells) -> Iterator[Finding]:
@@ -230,10 +225,6 @@ def _missing(columns: Sequence[ColumnCheck], cells: Cells) -> Iterator[Finding]:
             f"Empty in whole domains: {named} of {len(cells.domain_names)}.",
             "The sets there rest on the other columns; leave the column out if new domains will lack it.",
         )
-    many = [column for column in columns if column.n_distinct and column.n_missing > MANY_MISSING * cells.n_rows]
-    if many:
-        named = listed([f"{column.name} ({_percent(column.n_missing / cells.n_rows)})" for column in many], MOST_NAMES)
-        yield Finding("note", f"Mostly empty: {named}.", "That a value is missing is learned from, too.")
 
 
 def _percent(share: float) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from domaincover.cli.arguments import cell_size, column, model_folder, output_format, page, strict, table_file
 from domaincover.cli.outputs import Shown, check_page, notes_on_evaluation, print_json, shown_name
-from domaincover.cli.part_runs import PartOptions
+from domaincover.cli.part_runs import PartOptions, PartRuns
 from domaincover.errors import InputError
 from domaincover.options import ThresholdKind
 from domaincover.terminal.command_options import option, takes
@@ -238,7 +238,7 @@ def evaluated(options: EvaluationOptions, by: str | None = None) -> Evaluation:
     if by is not None:
         data.check_column(by, "--by")
     inner, adapts, found, parts = last_step(fitted), can_adapt(fitted), None, parts_of(data)
-    runs = options.parts.runs(in_parts=hasattr(data, "parts"))
+    runs = PartRuns(options.parts.workers or 1, hasattr(data, "parts"))
     with warnings_as_notes(), options.parts.scratch_folder() if adapts else nullcontext() as scratch:
         if scratch is not None:
             found = adapted_table(runs, saved, domain, parts, scratch)

@@ -60,10 +60,6 @@ class PartOptions:
         if self.workers is not None and not hasattr(table, "parts"):
             raise InputError(f"--workers is for the parts of a folder, and {table.path} is one table.")
 
-    def runs(self, *, in_parts: bool) -> PartRuns:
-        """Return what runs steps there."""
-        return PartRuns(self.workers or 1, in_parts)
-
     @contextmanager
     def scratch_folder(self, default: Path | None = None) -> Iterator[Path]:
         """Give a folder for scores: within the one asked for, the default, or a temporary one."""
@@ -166,17 +162,12 @@ def rejected_rows_as_input_error(model: str | Path) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:
-        package = _raised_by(error)
+        called = [str(frame.f_globals.get("__name__")).partition(".")[0] for frame, _ in walk_tb(error.__traceback__)]
+        after_ours = called[len(called) - called[::-1].index("domaincover") :]
+        package = after_ours[0] if after_ours else ""
         if package not in PACKAGES or not (isinstance(error, ValueError) or type(error).__module__.startswith(package)):
             raise
         raise InputError(f"{model} cannot predict these rows ({one_line(error)}).") from error
-
-
-def _raised_by(error: Exception) -> str:
-    """Return the package whose code our own called last before an error, ours if there is none."""
-    packages = [str(frame.f_globals.get("__name__")).partition(".")[0] for frame, _ in walk_tb(error.__traceback__)]
-    last = len(packages) - packages[::-1].index("domaincover")
-    return packages[min(last, len(packages) - 1)]
 
 
 def _is_full(error: BaseException | None) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from domaincover.cli.arguments import column, model_folder, strict, table_file
 from domaincover.cli.outputs import check_not_table, check_output_folder
-from domaincover.cli.part_runs import PartOptions
+from domaincover.cli.part_runs import PartOptions, PartRuns
 from domaincover.errors import InputError
 from domaincover.terminal.command_options import REQUIRED, option, takes
 from domaincover.terminal.messages import if_stopped, say, warnings_as_notes
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from domaincover.cli.apply import WriteSets
     from domaincover.cli.part_scores import AdaptedNames, NumberedPart
 
-FIXED_ONES = "have the fixed ones"
 FIXED_THRESHOLDS = (
     "Thresholds are fixed. With --domain COLUMN each domain's rows set its own: same promise, often smaller sets."
 )
@@ -136,7 +135,7 @@ def _write(
 
     adapted: AdaptedNames | None = None
     sizes = step.columns([], as_lists=False).sizes
-    runs = options.runs(in_parts=in_parts)
+    runs = PartRuns(options.workers or 1, in_parts)
     with only_writer(step.out) if in_parts else nullcontext():
         if in_parts:
             with suppress(OSError):  # it must not stand beside parts of another model
@@ -160,5 +159,5 @@ def _write(
 def _domains_in_words(adapted: AdaptedNames) -> str:
     n_moved, n_domains = adapted.n_moved, len(adapted.names)
     own = f"; {n_moved:,} domain{'s set their' if n_moved > 1 else ' sets its'} own thresholds" if n_moved else ""
-    too_few = f"{n_domains - n_moved:,} with too few rows, or rows that say too little, {FIXED_ONES}"
+    too_few = f"{n_domains - n_moved:,} with too few rows, or rows that say too little, have the fixed ones"
     return own if n_moved == n_domains else f"{own}{',' if own else ';'} {too_few}"

@@ -1,0 +1,190 @@
+"""Every rule, promise and adaptation on scores from elsewhere, in one table."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from domaincover.calibration.links import log_odds
+from domaincover.calibration.rules import (
+    hierarchical_thresholds,
+    joint_thresholds,
+    order_thresholds,
+    pooled_thresholds,
+    robust_thresholds,
+)
+from domaincover.data.dataset import code_names
+from domaincover.data.splits import draw_domains, n_held_out
+from domaincover.errors import InputError
+from domaincover.estimators.promised import PromisedSetClassifier
+from domaincover.evaluation import DomainReport, domain_report
+from domaincover.predictors.names import label_codes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SUMS_TO_ONE = 1e-3
+
+
+class GivenProbabilities(ClassifierMixin, BaseEstimator):
+    """A fitted classifier whose features are its own probabilities."""
+
+    def __init__(self, classes: Any = None):
+        self.classes = classes
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels, in the order of the columns."""
+        return np.asarray(self.classes)
+
+    def fit(self, X: Any, y: Any) -> GivenProbabilities:  # noqa: ARG002
+        """Learn nothing."""
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Return the features."""
+        return np.asarray(X)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+def compare_scores(
+    scores: Any,
+    y: Any,
+    domains: Any,
+    *,
+    labels: Sequence[Any] | None = None,
+    target_recall: float = 0.9,
+    domain_confidence: float = 0.9,
+    few_labels: Sequence[int] = (30, 100),
+    unseen: float = 0.5,
+    min_cell_size: int = 20,
+    random_state: int = 0,
+) -> pd.DataFrame:
+    """Compare every way to make sets from scores of a model that has not been trained on these domains.
+
+    Some of the domains calibrate, and the others are new. Rows of the table are methods; "one label" is the most likely
+    one, and "split conformal, by label" takes each row for a domain, which is what conformal prediction by class does.
+
+    Parameters
+    ----------
+    scores : array-like
+        Rows × labels: probabilities, or logits, of which the softmax is taken.
+    y, domains : array-like
+        Label and domain of each row.
+    labels : sequence or None, default=None
+        The labels in the order of the columns; None is their sorted order in `y`.
+    target_recall, domain_confidence : float
+        What is promised: every label's recall in a new domain, and with which probability.
+    few_labels : sequence of int
+        Numbers of labels of a new domain to adapt with; its other rows are judged.
+    unseen : float
+        Share of the domains that are new.
+    min_cell_size : int
+        Rows of a label that a domain needs for it to count there.
+    random_state : int
+        Which domains are new.
+
+    Returns
+    -------
+    DataFrame
+        By method: `share_at_target` of the new domains, the 10th percentile of their `min_recall` and the median
+        `set_size`.
+
+    >>> from domaincover import GaussianDomains
+    >>> from domaincover.thresholds import compare_scores
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> draw, rng = GaussianDomains.of_paper(n_features=10), np.random.default_rng(0)
+    >>> old, new = draw.sample(10, 200, rng), draw.sample(40, 200, rng)
+    >>> logits = LogisticRegression().fit(old.examples, old.labels).decision_function(new.examples)
+    >>> table = compare_scores(np.stack([-logits, logits], axis=1) / 2, new.labels, new.domains)
+    >>> bool(table.share_at_target["joint"] > table.share_at_target["split conformal, by label"])
+    True
+    """
+    import pandas as pd
+
+    probabilities = _probabilities(scores)
+    names = np.unique(np.asarray(y)) if labels is None else np.asarray(labels)
+    if probabilities.shape[1] != len(names):
+        raise InputError(f"scores have {probabilities.shape[1]} columns, and there are {len(names)} labels.")
+    codes, coded = label_codes(np.asarray(y), names), code_names(domains, "domains", len(probabilities))
+    n_new = n_held_out(len(coded.names), unseen)
+    rng = np.random.default_rng(random_state)
+    new = np.isin(coded.codes, draw_domains(coded.codes, len(coded.names) - n_new, n_new, rng).unseen)
+    found = log_odds(probabilities)
+    known = found[~new], codes[~new], np.unique(coded.codes[~new], return_inverse=True)[1]
+    of_new = np.unique(coded.codes[new], return_inverse=True)[1]
+
+    def judged(sets: NDArray[Any], rows: Any = slice(None)) -> DomainReport:
+        return domain_report(sets, codes[new][rows], of_new[rows], min_cell_size=min_cell_size)
+
+    options: dict[str, Any] = {"min_cell_size": min_cell_size, "on_infeasible": "widen"}
+    rows_as_domains = known[0], known[1], np.arange(len(known[0]))
+    thresholds = {
+        "split conformal, by label": order_thresholds(*rows_as_domains, target_recall, target_recall),
+        "pooled": pooled_thresholds(*known, target_recall, min_cell_size),
+        "robust": robust_thresholds(*known, target_recall, min_cell_size),
+        "hierarchical": hierarchical_thresholds(*known, target_recall, **options),
+        "order, by label": order_thresholds(*known, target_recall, domain_confidence, **options),
+        "joint": joint_thresholds(*known, target_recall, domain_confidence, **options),
+    }
+    reports = {"one label": judged(found[new] == found[new].max(axis=1, keepdims=True))}
+    reports |= {name: judged(found[new] >= each) for name, each in thresholds.items()}
+    model = PromisedSetClassifier(
+        GivenProbabilities(names),
+        target_recall=target_recall,
+        domain_confidence=domain_confidence,
+        calibration="prefit",
+        few_labels=few_labels,
+        min_cell_size=min_cell_size,
+        on_infeasible="widen",
+        random_state=random_state,
+    )
+    model.fit(probabilities[~new], names[codes[~new]], domains=known[2])
+    reports["adapted to rows"] = judged(model.predict_set(probabilities[new], domains=of_new))
+    for number in few_labels:
+        sets, rows = _with_labels(model, probabilities[new], codes[new], of_new, number)
+        if len(rows):
+            reports[f"adapted to {number} labels"] = judged(sets, rows)
+    summaries = {name: report.summary(target_recall) for name, report in reports.items()}
+    columns = {"share_at_target": "share_at_target", "min_recall_p10": "min_recall_p10", "set_size": "set_size"}
+    return pd.DataFrame(
+        {title: {name: getattr(each, key) for name, each in summaries.items()} for title, key in columns.items()}
+    ).rename_axis("method")
+
+
+def _probabilities(scores: Any) -> NDArray[np.float64]:
+    """Return probabilities, rows × labels, from probabilities or logits."""
+    from scipy.special import softmax
+
+    given = np.asarray(scores, dtype=float)
+    if given.ndim != 2 or given.shape[1] < 2 or not np.isfinite(given).all():
+        raise InputError(f"scores must be finite numbers, rows × two or more labels, got shape {given.shape}.")
+    are_probabilities = given.min(initial=0) >= 0 and np.abs(given.sum(axis=1) - 1).max(initial=0) < SUMS_TO_ONE
+    return given if are_probabilities else np.asarray(softmax(given, axis=1))
+
+
+def _with_labels(
+    model: PromisedSetClassifier, X: NDArray[Any], codes: NDArray[np.int64], domains: NDArray[np.int64], number: int
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the sets of later rows, half of each domain's, with so many labels of the others; and these rows."""
+    sets, later = [np.empty((0, len(model.classes_)), dtype=bool)], [np.empty(0, np.int64)]
+    for domain in np.unique(domains):  # each is a model of its own
+        rows = np.flatnonzero(domains == domain)
+        pool, others = rows[::2], rows[1::2]
+        if len(pool) < number or number not in model._label_levels:
+            continue
+        chosen = model.choose_rows(X[pool], number)
+        given = np.full(len(pool), None, dtype=object)
+        given[chosen] = model.classes_[codes[pool][chosen]]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # labels of one kind alone teach nothing
+            sets.append(model.adapt(X[pool], given).predict_set(X[others]))
+        later.append(others)
+    return np.concatenate(sets), np.concatenate(later)
