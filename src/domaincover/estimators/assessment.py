@@ -99,7 +99,7 @@ class Assessment:
 
     def _repr_html_(self) -> str:
         """Return the diagnosis, the summary and the unseen domains for a notebook; names are escaped."""
-        from domaincover.report.shown import reports_html
+        from domaincover.report.domain_table import reports_html
 
         said = "".join(f"<p>{escape(line)}</p>" for line in (*self.verdict_lines, *self._said()))
         return f"{said}{reports_html(self.methods, self.target_recall)}"

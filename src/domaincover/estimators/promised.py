@@ -190,7 +190,7 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # what cannot be promised was said before training
             if self.calibration == "jackknife-minmax":
-                self.thresholds_ = joint_thresholds(*calibration.labelled_scores, *promise, **options, comparable=True)
+                self.thresholds_ = joint_thresholds(*calibration.labelled_scores, *promise, **options)
                 self._keep_residuals(calibration, None)
                 return
             options_of_rows = options | {"training": training, "weights": weights}
