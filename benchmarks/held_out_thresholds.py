@@ -22,7 +22,7 @@ from domaincover.calibration.adaptation_fit import ScoredRows
 from domaincover.calibration.cell_thresholds import cell_thresholds
 from domaincover.criteria import criterion_for
 from domaincover.data.dataset import DomainDataset
-from domaincover.estimators.judges import HeldOutDomains, SmallestSets
+from domaincover.estimators.stacked_fit import HeldOutDomains, SmallestSets
 
 Rule = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 

@@ -167,7 +167,7 @@ def of_split(train: Data, test: Data, split: int) -> Iterator[dict[str, Any]]:
     thresholds = order_thresholds(scores[0], *calibration[1:], TARGET, CONFIDENCE, **promise)
     yield figures("order", scores[1] - thresholds, test)
     odds = [log_odds(erm.predict_proba(part.X)) for part in (calibration, test)]
-    thresholds = joint_thresholds(odds[0], *calibration[1:], TARGET, CONFIDENCE, **promise, comparable=True)
+    thresholds = joint_thresholds(odds[0], *calibration[1:], TARGET, CONFIDENCE, **promise)
     yield figures("joint", odds[1] - thresholds, test)
 
 

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from domaincover import load, to_label_lists
 from domaincover.data import tables
-from domaincover.evaluation import sizes_in_words
+from domaincover.report.domain_reports import sizes_in_words
 from domaincover.saving.models import load_extra
 from tests.fuzz.damage import flipped
 from tests.processes import call, without_progress

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from domaincover import TableEncoder, load
-from domaincover.evaluation import sizes_in_words
+from domaincover.report.domain_reports import sizes_in_words
 from tests.wards import ROLES, save_promised_regression
 
 LABELS = ["ill, badly", 'so "so"', "well"]

@@ -99,7 +99,6 @@ OTHER_THAN_DEFAULT = {
     "--download": ["--download"],
     "--cache": ["--cache", "kept"],
     "--workers": ["--workers", 0],
-    "--weights": ["--weights", "resnet18.pth"],
     "--image-size": ["--image-size", 12],
     "--crop": ["--crop", 0.1],
     "--max-unreadable": ["--max-unreadable", 0.5],

@@ -122,7 +122,7 @@ def test_order_and_joint_thresholds_by_label_are_those_of_the_order_of_domains()
     assert found[0] == order_thresholds(*rows, 0.95, 0.9)[0]
     assert found[2] == order_thresholds(*rows, 0.7, 0.9)[2]
     lowest = np.minimum(cell_thresholds(*rows, 0.95)[:, 0], cell_thresholds(*rows, 0.7)[:, 2])
-    joint = joint_thresholds(*rows, CHOSEN, 0.9, comparable=True)
+    joint = joint_thresholds(*rows, CHOSEN, 0.9)
     assert joint[0] == joint[2] == np.sort(lowest)[1]  # ⌊0.1 · 26⌋ = 2nd lowest of 25
 
 

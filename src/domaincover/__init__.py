@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from domaincover.estimators.assessment import Assessment as Assessment
     from domaincover.estimators.assessment import assess as assess
     from domaincover.estimators.conformal import ConformalSetClassifier as ConformalSetClassifier
-    from domaincover.estimators.domain_generalization import (
-        DomainGeneralizationClassifier as DomainGeneralizationClassifier,
-    )
-    from domaincover.estimators.erm import ERMClassifier as ERMClassifier
     from domaincover.estimators.image_network import ImageNetwork as ImageNetwork
     from domaincover.estimators.intervals import PromisedIntervalRegressor as PromisedIntervalRegressor
     from domaincover.estimators.mean import MeanClassifier as MeanClassifier
     from domaincover.estimators.promised import PromisedSetClassifier as PromisedSetClassifier
     from domaincover.estimators.set_cover import SetCoverClassifier as SetCoverClassifier
+    from domaincover.estimators.single_label import (
+        DomainGeneralizationClassifier as DomainGeneralizationClassifier,
+    )
+    from domaincover.estimators.single_label import ERMClassifier as ERMClassifier
     from domaincover.estimators.text_network import TextNetwork as TextNetwork
     from domaincover.evaluation import DomainReport as DomainReport
     from domaincover.evaluation import domain_report as domain_report
@@ -51,9 +51,9 @@ _HOMES = {
     "ConformalSetClassifier": "estimators.conformal",
     "DiskTable": "data.disk_table",
     "DomainDataset": "data.dataset",
-    "DomainGeneralizationClassifier": "estimators.domain_generalization",
+    "DomainGeneralizationClassifier": "estimators.single_label",
     "DomainReport": "evaluation",
-    "ERMClassifier": "estimators.erm",
+    "ERMClassifier": "estimators.single_label",
     "GaussianDomains": "data.synthetic",
     "ImageNetwork": "estimators.image_network",
     "InputError": "errors",

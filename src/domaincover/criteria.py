@@ -16,7 +16,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from domaincover.data.dataset import merge_small_cells, texts
 from domaincover.errors import InputError
@@ -146,23 +146,18 @@ def _positions(label_names: Sequence[Hashable]) -> dict[Any, int]:
     return by_text | {label: k for k, label in enumerate(label_names)}
 
 
-def targets_by_group(target_recall: ArrayLike | Criterion) -> NDArray[np.float64]:
-    """Return targets with labels or groups along the last axis: (…several targets, 1), or the groups of a criterion."""
-    if isinstance(target_recall, Criterion):
-        return target_recall.group_targets
-    return np.asarray(target_recall, dtype=float)[..., None]
+def every_label(n_labels: int, target_recall: float = 1.0) -> Criterion:
+    """Return the criterion that every label counts by itself, all with the same target."""
+    return Criterion("min-recall", np.full(n_labels, target_recall), target_recall)
 
 
-def checked_targets(target_recall: ArrayLike | Criterion) -> NDArray[np.float64]:
-    """Return what `targets_by_group` does; reject targets that are not between 0 and 1, and none at all."""
-    if not isinstance(target_recall, Criterion) and np.asarray(target_recall).dtype.kind not in "fiu":
-        raise InputError(f"target recall must be a number between 0 and 1, got {target_recall!r}.")
-    found = targets_by_group(target_recall)
-    if found.size == 0:
-        raise InputError("there is no target recall; give one, such as 0.9.")
-    for target in found.ravel().tolist():
-        check_target_recall(target)
-    return found
+def as_criterion(target_recall: float | Criterion, n_labels: int) -> Criterion:
+    """Return a criterion for so many labels as it is, and one target as that of every label."""
+    if not isinstance(target_recall, Criterion):
+        return every_label(n_labels, check_target_recall(target_recall))
+    if len(target_recall.targets) != n_labels:
+        raise InputError(f"the criterion has {len(target_recall.targets)} labels, but scores have {n_labels}.")
+    return target_recall
 
 
 def free_thresholds(scores: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -179,19 +174,8 @@ def free_thresholds(scores: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[
 
 
 def thresholds_by_label(
-    of_groups: NDArray[Any], scores: NDArray[Any], labels: NDArray[np.int64], target_recall: ArrayLike | Criterion
+    of_groups: NDArray[Any], scores: NDArray[Any], labels: NDArray[np.int64], criterion: Criterion
 ) -> NDArray[Any]:
     """Return each label's threshold from those of groups; unconstrained labels get `free_thresholds`."""
-    if not isinstance(target_recall, Criterion):
-        return of_groups
-    is_free = not (target_recall.is_coverage or target_recall.constrained.all())
-    return target_recall.by_label(of_groups, free_thresholds(scores, labels) if is_free else -np.inf)
-
-
-def names_of_groups(
-    label_names: Sequence[Hashable] | None, target_recall: ArrayLike | Criterion
-) -> Sequence[Hashable] | None:
-    """Return the names of what is constrained, where names are known."""
-    if label_names is None or not isinstance(target_recall, Criterion):
-        return label_names
-    return target_recall.group_names(label_names)
+    is_free = not (criterion.is_coverage or criterion.constrained.all())
+    return criterion.by_label(of_groups, free_thresholds(scores, labels) if is_free else -np.inf)

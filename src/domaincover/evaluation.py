@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.criteria import Criterion, TargetRecall, criterion_for
+from domaincover.criteria import Criterion, TargetRecall, criterion_for, every_label
 from domaincover.data.dataset import Coded, cell_of, chosen_cell_size, code_names, count_cells, texts
 from domaincover.errors import InputError
 from domaincover.options import SizedRows, ThresholdKind
@@ -127,7 +127,7 @@ class DomainReport:
     @property
     def set_size(self) -> NDArray[np.float64]:
         """The mean number of labels in each domain's sets."""
-        return self._over_sets(self.tallies.n_by_size @ np.arange(len(self.label_names) + 1))
+        return self._over_sets(self.tallies.n_by_size @ np.arange(self.tallies.n_by_size.shape[1]))
 
     @property
     def empty_rate(self) -> NDArray[np.float64]:
@@ -150,27 +150,27 @@ class DomainReport:
     @property
     def is_coverage(self) -> bool:
         """Whether a domain has to reach a coverage, rather than every label's recall."""
-        return self.criterion is not None and self.criterion.is_coverage
+        return self._counted.is_coverage
+
+    @property
+    def _counted(self) -> Criterion:
+        """What counts, with a target or without."""
+        return self.criterion or every_label(len(self.label_names))
 
     @property
     def group_recall(self) -> NDArray[np.float64]:
         """The recall of what counts, domains × groups: of constrained labels, or of all examples with coverage."""
-        if self.is_coverage:
-            return self.coverage[:, None]
-        return self.recall if self.criterion is None else self.recall[:, self.criterion.constrained]
+        return self.coverage[:, None] if self.is_coverage else self.recall[:, self._counted.constrained]
 
     @property
     def group_n(self) -> NDArray[np.int64]:
         """The number of examples that each of `group_recall` rests on."""
-        return self._by_group(self.n_by_label)
+        return self._counted.group_counts(self.n_by_label)
 
     @property
     def group_hits(self) -> NDArray[np.int64]:
         """How many of the examples of `group_n` have their label in their set."""
-        return self._by_group(self.tallies.hits_by_cell)
-
-    def _by_group(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        return counts if self.criterion is None else self.criterion.group_counts(counts)
+        return self._counted.group_counts(self.tallies.hits_by_cell)
 
     @property
     def min_recall(self) -> NDArray[np.float64]:
@@ -202,11 +202,9 @@ class DomainReport:
 
         Domains in which no label with a target counts are in `left_out`.
         """
-        known = self.criterion
-        if target_recall is None or (known is not None and known.given == target_recall):
+        if target_recall is None or (self.criterion is not None and self.criterion.given == target_recall):
             return self
-        name = "min-recall" if known is None else known.name
-        judged = replace(self, criterion=criterion_for(target_recall, self.label_names, name))
+        judged = replace(self, criterion=criterion_for(target_recall, self.label_names, self._counted.name))
         if not isinstance(target_recall, Mapping):
             return judged
         does_count = ~np.isnan(judged.group_recall).all(axis=1)
@@ -245,7 +243,7 @@ class DomainReport:
         if not said:
             return None
         rows = "a row" if self.min_cell_size == 1 else f"{self.min_cell_size} rows"
-        label = "a label" if self.criterion is None or self.criterion.constrained.all() else "a label with a target"
+        label = "a label" if self._counted.constrained.all() else "a label with a target"
         return f"Not counted, for want of {rows} of {label} in a domain: {'; '.join(said)}."
 
     def subset(self, rows: Any) -> DomainReport:
@@ -312,8 +310,7 @@ class DomainReport:
         return pd.DataFrame(columns, index=pd.Index(self.domain_names, name="domain", tupleize_cols=False))
 
     def _measures(self) -> dict[str, NDArray[Any]]:
-        names = ("n", "min_recall", "set_size", "empty_rate", "single_rate")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in ("n", "min_recall", "set_size", "empty_rate", "single_rate")}
 
     def plot(
         self,
@@ -337,29 +334,15 @@ class DomainReport:
 
     def __str__(self) -> str:
         """Return a table of the domains, worst first, and what it says in sentences."""
-        from domaincover.report.shown import report_text
+        from domaincover.report.domain_table import report_text
 
         return report_text(self)
 
     def _repr_html_(self) -> str:
         """Return the headline and the table for a notebook, worst domain first; names are escaped."""
-        from domaincover.report.shown import report_html
+        from domaincover.report.domain_table import report_html
 
         return report_html(self)
-
-
-def sizes_in_words(counts: NDArray[np.int64]) -> str:
-    """Return the share of sets of each size in a line; sizes from six on are counted together.
-
-    >>> print(sizes_in_words(np.array([4, 140, 50, 6])))
-    Labels per set (200 sets): none 2 %, one 70 %, two 25 %, three 3 %.
-    >>> print(sizes_in_words(np.array([0, 99, 0, 0, 0, 0, 0, 1, 0])))
-    Labels per set (100 sets): one 99 %, six or more 1 %.
-    """
-    n, names = int(counts.sum()), ("none", "one", "two", "three", "four", "five")
-    by_name = dict(zip(names, counts.tolist(), strict=False)) | {"six or more": int(counts[len(names) :].sum())}
-    shares = ", ".join(f"{name} {100 * count / n:.0f} %" for name, count in by_name.items() if count)
-    return f"Labels per set ({n:,} sets): {shares}."
 
 
 def domain_report(
@@ -400,9 +383,9 @@ def domain_report(
     labels = checked_codes(labels, "label", len(sets), len(label_names))
     domains = checked_codes(domains, "domain", len(sets), n_domains)
     tallies = tallied(sets, labels, domains, n_domains)
-    is_coverage = criterion is not None and criterion.is_coverage  # with which all rows count
-    if sized_rows == "counted" and not is_coverage:
-        min_cell_size = _cell_size(tallies, min_cell_size, criterion)
+    counting = criterion or every_label(len(label_names))
+    if sized_rows == "counted" and not counting.is_coverage:  # with which all rows count
+        min_cell_size = chosen_cell_size(min_cell_size, counting.group_counts(tallies.n_by_cell))
         counted = (tallies.n_by_cell >= min_cell_size)[domains, labels]
         of_counted = tallied(sets[counted], labels[counted], domains[counted], n_domains)
         tallies = tallies._replace(n_by_size=of_counted.n_by_size)
@@ -432,14 +415,13 @@ def report_of_tallies(
     criterion: Criterion | None = None,
 ) -> DomainReport:
     """Build the table from counts; the other parameters are those of `domain_report`."""
-    counts = tallies.n_by_cell
-    min_cell_size = _cell_size(tallies, min_cell_size, criterion)
-    by_group = counts if criterion is None else criterion.group_counts(counts)
+    by_group = (criterion or every_label(len(label_names))).group_counts(tallies.n_by_cell)
+    min_cell_size = chosen_cell_size(min_cell_size, by_group)
     does_count = (by_group >= min_cell_size).any(axis=1)
     kept = np.flatnonzero(does_count)
     if len(kept) == 0:
         raise InputError("there are no examples, so there is nothing to report.")
-    left_out = np.flatnonzero(~does_count & (counts.sum(axis=1) > 0))
+    left_out = np.flatnonzero(~does_count & (tallies.n_by_cell.sum(axis=1) > 0))
     return DomainReport(
         domain_names=tuple(domain_names[k] for k in kept),
         label_names=label_names,
@@ -448,11 +430,6 @@ def report_of_tallies(
         left_out=tuple(domain_names[k] for k in left_out),
         criterion=criterion,
     )
-
-
-def _cell_size(tallies: Tallies, min_cell_size: int | None, criterion: Criterion | None) -> int:
-    counts = tallies.n_by_cell
-    return chosen_cell_size(min_cell_size, counts if criterion is None else criterion.group_counts(counts))
 
 
 def tallied(sets: Sets, labels: NDArray[np.int64], domains: NDArray[np.int64], n_domains: int) -> Tallies:

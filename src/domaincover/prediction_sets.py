@@ -16,11 +16,7 @@ SMALLEST_SAVING = 0.1  # against sets drawn by lot; below it, sets are called us
 
 def check_target_recall(target_recall: float) -> float:
     """Reject a target recall that is not between 0 and 1."""
-    if isinstance(target_recall, bool | str) or not isinstance(target_recall, SupportsFloat):
-        raise InputError(f"target recall must be a number between 0 and 1, got {target_recall!r}.")
-    if not 0 < target_recall < 1:
-        raise InputError(f"target recall must lie between 0 and 1, got {target_recall:g}; write 90 % as 0.9.")
-    return float(target_recall)
+    return check_share(target_recall, "target recall")
 
 
 def check_share(value: float, what: str) -> float:

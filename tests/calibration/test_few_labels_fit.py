@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from domaincover.calibration.adaptation_fit import Promise, ScoredRows
-from domaincover.calibration.few_labels_fit import School, TaughtRows, fit_few_labels, gain_in_domains, sampled_rows
+from domaincover.calibration.few_labels_fit import MOST_POOL, School, TaughtRows, fit_few_labels, sampled_rows
 from domaincover.calibration.links import log_odds, softmax
 from tests.calibration.shifted_domains import share_and_error
 from tests.deep import deep
@@ -27,6 +27,18 @@ def promise_of(taught, confidence=0.9):
     return Promise.of(taught.rows, 0.9, confidence, MIN_CELL_SIZE)
 
 
+def gain_in_domains(promise, taught, level, number, label_rows, rng):
+    """Return the mean set sizes of domains, and whether they are at target, with so many labels of each."""
+    school = School.of(taught, MOST_POOL, number, label_rows, rng)
+    draws = school.batches(promise, number, level.prior_scale, rng)(MOST_POOL)
+    pools = school.lessons[0].pool_sizes
+    n_rows = level.n_evidence(pools, np.minimum(number, pools))
+    thresholds = [level.thresholds.of_evidence(draw.evidence, n_rows) for draw in draws]
+    sizes = [promise.sizes(*each) for each in zip(draws, thresholds, strict=True)]
+    lowest = np.array([draw.asked - each for draw, each in zip(draws, thresholds, strict=True)]).min(axis=-1)
+    return np.mean(sizes, axis=0), np.mean(lowest >= 0, axis=0)
+
+
 def repeated(confidence, n_labels, n_repetitions, label_rows="uncertain", **scene):
     """Return the share of new domains at target and its standard error, and in how many repetitions labels taught."""
     rng = np.random.default_rng(0)
@@ -36,7 +48,7 @@ def repeated(confidence, n_labels, n_repetitions, label_rows="uncertain", **scen
         promise = promise_of(calibration, confidence)
         found = fit_few_labels(promise, calibration, training, [n_labels], label_rows, rng).by_number
         if found:
-            _, held = gain_in_domains(promise, new, found, label_rows, rng)[n_labels]
+            _, held = gain_in_domains(promise, new, found[n_labels], n_labels, label_rows, rng)
             at_target.append((np.sum(held), 10))
     return (*share_and_error(at_target), len(at_target)) if at_target else (1.0, 0.0, 0)
 
@@ -72,9 +84,8 @@ def test_what_is_gained_in_calibration_domains_is_gained_in_new_ones():
     promise = promise_of(calibration)
     found = fit_few_labels(promise, calibration, None, (30, 100), "uncertain", rng)
     assert found.gain["labels"] == [0, *found.by_number]
-    in_new = gain_in_domains(promise, new, found.by_number, "uncertain", rng)
     for number, size, share in list(zip(*found.gain.values(), strict=True))[1:]:
-        sizes, held = in_new[number]
+        sizes, held = gain_in_domains(promise, new, found.by_number[number], number, "uncertain", rng)
         assert np.mean(sizes) == pytest.approx(size, abs=4 * np.std(sizes) * np.sqrt(2 / 40))
         assert np.mean(held) == pytest.approx(share, abs=4 * np.sqrt(2 * 0.9 * 0.1 / 40))
 

@@ -14,7 +14,7 @@ from tests.calibration.small_data import DECIMALS, awkward_data, one_row_cells, 
 @pytest.mark.parametrize("min_cell_size", [1, 2, 4])
 @given(awkward_data(), DECIMALS, DECIMALS)
 def test_joint_on_comparable_scores_is_its_definition(min_cell_size, data, target, confidence):
-    options = {"on_infeasible": "widen", "comparable": True}
+    options = {"on_infeasible": "widen"}
     found = quietly(joint_thresholds, *data, target, confidence, min_cell_size, **options)
     assert found.tolist() == literal.joint(*data, target, confidence, min_cell_size)
 
@@ -44,38 +44,13 @@ def test_domain_codes_that_no_row_has_are_no_domains():
         joint_thresholds(scores[domains < 8], labels[domains < 8], 2 * domains[domains < 8], 0.5, 0.9)
 
 
-# Labels in units of their own
-
-
-@pytest.mark.parametrize("on_infeasible", ["widen", "pool"])
-@pytest.mark.parametrize("n_rare", [0, 1, 5, 12])
-def test_the_zero_and_the_unit_of_a_labels_scores_do_not_matter(n_rare, on_infeasible):
-    rng = np.random.default_rng(n_rare)
-    domains, labels = np.repeat(np.arange(25), 60), np.tile([0, 1, 2], 500)
-    labels = np.where((labels == 2) & (domains >= n_rare), 0, labels)  # label 2 is in so many domains
-    scores = rng.normal(size=(1500, 3)) + rng.normal(size=(25, 3))[domains] + 3 * np.eye(3)[labels]
-    moved = scores * [1.0, 40.0, 0.01] + [3.0, -7.0, 0.2]
-    options = {"on_infeasible": on_infeasible, "min_cell_size": 10}
-    sets = [each >= quietly(joint_thresholds, each, labels, domains, 0.9, 0.9, **options) for each in (scores, moved)]
-    assert np.array_equal(*sets)
-    assert not sets[0][:, :2].all()
-
-
-def test_a_label_with_wide_scores_does_not_widen_the_sets_of_the_others():
-    rng = np.random.default_rng(0)
-    domains, labels = np.repeat(np.arange(25), 100), np.tile([0, 1], 1250)
-    scores = (rng.normal(size=(2500, 2)) + 3 * np.eye(2)[labels]) * [1, 100]
-    as_they_are, in_units = (joint_thresholds(scores, labels, domains, 0.9, 0.9, comparable=c) for c in (True, False))
-    assert (scores >= in_units).sum() < 0.9 * (scores >= as_they_are).sum()
-
-
 # A label that few domains have
 
 
 def test_a_label_is_held_by_its_own_cells_too():
     labels, domains = np.repeat([0, 1], [99, 9]), np.concatenate([np.arange(99), np.arange(9)])
     scores = np.where(labels == 1, np.arange(108) - 99.0 - 10, np.arange(108.0))[:, None] + np.zeros((108, 2))
-    found = joint_thresholds(scores, labels, domains, 0.5, 0.9, comparable=True)
+    found = joint_thresholds(scores, labels, domains, 0.5, 0.9)
     assert found.tolist() == [9.0, -10.0]  # the tenth lowest of 99 domains, and the lowest of the nine
 
 
@@ -98,7 +73,7 @@ def test_domains_that_have_widened_labels_only_do_not_count():
     # 19 domains would allow the second lowest of the first label's nine thresholds, which nine do not
     labels, domains = np.repeat([0, 1, 2], [9, 5, 5]), np.arange(19)
     scores = np.repeat(np.arange(19.0)[:, None], 3, axis=1)
-    options = {"on_infeasible": "widen", "comparable": True}
+    options = {"on_infeasible": "widen"}
     found = quietly(joint_thresholds, scores, labels, domains, 0.5, 0.9, **options)
     assert found.tolist() == [0, -np.inf, -np.inf]
 
@@ -114,16 +89,15 @@ def share_of_domains_at_target(scene, **options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("comparable", [True, False])
-def test_joint_keeps_its_confidence_in_the_min_recall_of_a_new_domain(comparable):
+def test_joint_keeps_its_confidence_in_the_min_recall_of_a_new_domain():
     scene = Scene(19, 3, "skewed", rows_of_cell=(2, 30), share_absent=0.2)
-    found = share_of_domains_at_target(scene, on_infeasible="widen", comparable=comparable)
+    found = share_of_domains_at_target(scene, on_infeasible="widen")
     assert found.value >= CONFIDENCE - 3 * found.standard_error
 
 
 @pytest.mark.slow
 def test_joint_is_as_sure_as_the_place_of_a_new_domain_says_and_no_surer():
     # With distinct scores the new domain is below the second lowest of 19 when it is among the two lowest of 20.
-    found = share_of_domains_at_target(Scene(19, 4, "skewed"), comparable=True)
+    found = share_of_domains_at_target(Scene(19, 4, "skewed"))
     assert abs(found.value - 18 / 20) <= 4 * found.standard_error
     assert found.value <= 0.95 + 3 * found.standard_error

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from domaincover import InputError
@@ -141,39 +141,9 @@ def test_robust_is_order_at_the_highest_confidence_that_a_labels_domains_allow(d
         assert order[label] == robust[label]
 
 
-@pytest.mark.parametrize("rule", [order_thresholds, joint_thresholds])
-@given(
-    data=awkward_data(),
-    targets=st.lists(DECIMALS, min_size=2, max_size=2),
-    confidences=st.lists(DECIMALS, min_size=3, max_size=3),
-)
-def test_targets_and_confidences_give_an_array_of_what_each_gives_alone(rule, data, targets, confidences):
-    def found(target, confidence):
-        return quietly(rule, *data, target, confidence, on_infeasible="widen")
-
-    assert np.array_equal(found(targets, confidences), [[found(t, c) for c in confidences] for t in targets])
-
-
-@pytest.mark.parametrize("rule", [order_thresholds, joint_thresholds])
-@pytest.mark.parametrize(("targets", "confidences"), [(0.5, 0.4), ([0.5], 0.4), (0.5, [[0.4]]), ([[0.5]] * 2, [0.4])])
-def test_an_array_has_the_shape_of_the_targets_then_of_the_confidences_then_labels(rule, targets, confidences):
-    found = rule(*one_row_cells([3, 4]), targets, confidences)
-    assert found.shape == (*np.shape(targets), *np.shape(confidences), 2)
-
-
-@pytest.mark.parametrize("rule", [robust_thresholds, pooled_thresholds, hierarchical_thresholds])
-@given(data=awkward_data(), targets=st.lists(DECIMALS, min_size=4, max_size=4))
-@settings(max_examples=50)
-def test_a_table_of_targets_gives_what_each_gives_alone(rule, data, targets):
-    options = {"on_infeasible": "widen"} if rule is hierarchical_thresholds else {}
-    together = quietly(rule, *data, np.reshape(targets, (2, 2)), **options)
-    assert together.shape == (2, 2, N_LABELS)
-    assert np.array_equal(together.reshape(4, -1), [quietly(rule, *data, target, **options) for target in targets])
-
-
 @given(awkward_data(), DECIMALS, st.lists(DECIMALS, min_size=2, max_size=2))
 def test_more_confidence_never_raises_a_threshold(data, target, confidences):
-    low, high = quietly(order_thresholds, *data, target, sorted(confidences), on_infeasible="widen")
+    low, high = (quietly(order_thresholds, *data, target, c, on_infeasible="widen") for c in sorted(confidences))
     assert (high <= low).all()
 
 

@@ -279,7 +279,7 @@ class TestUnreadable:
         from domaincover.data.dataset import DomainDataset
         from domaincover.data.examples import LazyExamples
         from domaincover.data.images import ImageReader
-        from domaincover.estimators.judges import HeldOutDomains
+        from domaincover.estimators.stacked_fit import HeldOutDomains
 
         examples = LazyExamples(np.array(paths, dtype=object), ImageReader((12, 12)))
         held_out = HeldOutDomains(DomainDataset(examples, LABELS, DOMAINS, (0, 1), tuple(range(N_DOMAINS))))
@@ -308,7 +308,6 @@ class TestUnreadable:
         (ImageNetwork(learn="head"), PIXELS, "learn='head' needs a pretrained network"),
         (ImageNetwork(learn="some"), PIXELS, "learn must be one of 'auto', 'head', 'all', got 'some'"),
         (ImageNetwork(model="google/vit"), PIXELS, r"'google/vit' is not a folder; .*--download"),
-        (ImageNetwork(weights="no.pth"), PIXELS, "no.pth does not exist"),
         (ImageNetwork(crop=0.7), PIXELS, "crop is the share cut off each side"),
         (ImageNetwork(module=conv, backbone=halves), PIXELS, "module and backbone cannot be combined"),
         (ImageNetwork(workers=-1), PIXELS, "workers must be 0 or more, got -1"),

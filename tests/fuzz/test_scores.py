@@ -104,7 +104,7 @@ def test_order_and_joint_are_order_statistics_or_refused(door, problem, target, 
     door("scores")
     by_cell, n_labels = cells_of(*problem), problem[0].shape[1]
     order = answer(order_thresholds, *problem, target, confidence)
-    joint = answer(joint_thresholds, *problem, target, confidence, comparable=True)
+    joint = answer(joint_thresholds, *problem, target, confidence)
     hierarchical = answer(hierarchical_thresholds, *problem, target)
     by_label = [[cell for (_, own), cell in by_cell.items() if own == label] for label in range(n_labels)]
     feasible = all(math.floor((1 - confidence) * (len(cells) + 1) + 1e-9) >= 1 for cells in by_label)

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from domaincover import InputError
-from domaincover.estimators.backbones import with_head
+from domaincover.estimators.source_network import with_head
 from domaincover.networks.perceptrons import linear, mixes_examples, perceptron, stack
 
 EXAMPLES = torch.randn(3, 12, 4, generator=torch.Generator().manual_seed(0))

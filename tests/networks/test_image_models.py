@@ -1,4 +1,3 @@
-import copy
 import json
 import sys
 
@@ -7,14 +6,12 @@ import pytest
 import safetensors.torch
 import torch
 import transformers
-from torch import nn
 
 from domaincover.errors import InputError
 from domaincover.networks.image_models import (
     _backbone,
     backbone_from_state,
     image_backbone,
-    torchvision_name,
 )
 from domaincover.networks.pretrained import config_from_data, model_folder
 from domaincover.networks.threads import one_thread
@@ -75,59 +72,6 @@ def resnet_18():
     return image_backbone(generator=np.random.default_rng(0))
 
 
-class BasicBlock(nn.Module):
-    """Two 3 × 3 convolutions beside a shortcut (He et al., 2016, Figure 5 left)."""
-
-    def __init__(self, n_in, n_out, stride):
-        super().__init__()
-        self.conv1, self.bn1 = nn.Conv2d(n_in, n_out, 3, stride, 1, bias=False), nn.BatchNorm2d(n_out)
-        self.conv2, self.bn2 = nn.Conv2d(n_out, n_out, 3, 1, 1, bias=False), nn.BatchNorm2d(n_out)
-        changes = stride > 1 or n_in != n_out
-        if changes:
-            self.downsample = nn.Sequential(nn.Conv2d(n_in, n_out, 1, stride, bias=False), nn.BatchNorm2d(n_out))
-
-    def forward(self, x):
-        shortcut = self.downsample(x) if hasattr(self, "downsample") else x
-        return torch.relu(self.bn2(self.conv2(torch.relu(self.bn1(self.conv1(x))))) + shortcut)
-
-
-class LiteralResNet18(nn.Module):
-    """ResNet-18 (He et al., 2016, Table 1) with the names of torchvision's state dict."""
-
-    def __init__(self):
-        super().__init__()
-        self.conv1, self.bn1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64)
-        for stage, (n_in, n_out) in enumerate([(64, 64), (64, 128), (128, 256), (256, 512)], start=1):
-            blocks = BasicBlock(n_in, n_out, 1 if stage == 1 else 2), BasicBlock(n_out, n_out, 1)
-            self.add_module(f"layer{stage}", nn.Sequential(*blocks))
-        self.fc = nn.Linear(512, 1000)
-
-    def forward(self, x):
-        x = nn.functional.max_pool2d(torch.relu(self.bn1(self.conv1(x))), 3, 2, 1)
-        return self.layer4(self.layer3(self.layer2(self.layer1(x)))).mean(dim=(2, 3))
-
-
-@pytest.fixture(scope="module")
-def literal():
-    with torch.random.fork_rng(devices=[]):
-        torch.random.manual_seed(2)
-        network = LiteralResNet18()
-        for part in network.modules():
-            if isinstance(part, nn.BatchNorm2d):
-                part.running_mean.normal_(0, 0.1)
-                part.running_var.uniform_(0.5, 2)
-                nn.init.uniform_(part.weight, 0.5, 1.5)
-                nn.init.normal_(part.bias, 0, 0.1)
-    return network
-
-
-@pytest.fixture(scope="module")
-def from_torchvision(literal, tmp_path_factory):
-    path = tmp_path_factory.mktemp("torchvision") / "weights.pth"
-    torch.save(literal.state_dict(), path)
-    return image_backbone(weights=path)
-
-
 @pytest.fixture(scope="module")
 def tiny_state():
     with torch.random.fork_rng(devices=[]):
@@ -164,68 +108,6 @@ class TestResNet18:
     def test_bytes_and_floats_give_the_same_features(self, resnet_18):
         x = images(2, 32)
         assert torch.equal(resnet_18(x), resnet_18(x.double()))
-
-    @pytest.mark.parametrize("training", [False, True])
-    def test_torchvisions_weights_give_torchvisions_features(self, from_torchvision, literal, training):
-        x = images(2, 48)
-        features = copy.deepcopy(from_torchvision).train(training)(x)
-        expected = copy.deepcopy(literal).train(training)(normalised(x))
-        assert torch.allclose(features, expected, atol=1e-5 * expected.abs().max().item())
-
-    def test_training_moves_the_same_running_statistics(self, from_torchvision, literal):
-        x, backbone, network = images(2, 32), copy.deepcopy(from_torchvision), copy.deepcopy(literal)
-        backbone.train()(x)
-        network.train()(normalised(x))
-        own, after = backbone.network.state_dict(), network.state_dict()
-        for name in own:
-            assert torch.allclose(own[name], after[torchvision_name(name)], rtol=1e-4, atol=1e-5), name
-
-    def test_safetensors_are_read_as_pth_files_are(self, tmp_path, from_torchvision, literal):
-        safetensors.torch.save_file(literal.state_dict(), tmp_path / "weights.safetensors")
-        state = image_backbone(weights=tmp_path / "weights.safetensors").network.state_dict()
-        assert all(torch.equal(state[name], value) for name, value in from_torchvision.network.state_dict().items())
-
-    def test_counts_of_batches_may_be_missing(self, tmp_path, from_torchvision, literal):
-        state = {name: value for name, value in literal.state_dict().items() if "num_batches" not in name}
-        torch.save(state, tmp_path / "old.pth")
-        again = image_backbone(weights=tmp_path / "old.pth").network.state_dict()
-        assert all(torch.equal(again[name], value) for name, value in from_torchvision.network.state_dict().items())
-
-    @pytest.mark.parametrize(
-        ("change", "says"),
-        [
-            (lambda state: state.pop("layer2.0.downsample.0.weight"), "lacks layer2.0.downsample.0.weight"),
-            (lambda state: state.update({"layer1.2.conv1.weight": torch.zeros(1)}), "also has layer1.2.conv1.weight"),
-            (lambda state: state.update(conv1=3), "more than named tensors"),
-            (lambda state: state.update({"conv1.weight": torch.zeros(2)}), "different shape of conv1.weight"),
-        ],
-    )
-    def test_another_networks_weights_are_refused(self, tmp_path, literal, change, says):
-        state = dict(literal.state_dict())
-        change(state)
-        torch.save(state, tmp_path / "weights.pth")
-        with pytest.raises(InputError, match=says):
-            image_backbone(weights=tmp_path / "weights.pth")
-
-    @pytest.mark.parametrize("name", ["weights.pth", "weights.safetensors"])
-    def test_a_file_that_holds_no_weights_is_refused(self, tmp_path, name):
-        (tmp_path / name).write_bytes(b"no weights")
-        with pytest.raises(InputError, match="is corrupt or contains more than tensors"):
-            image_backbone(weights=tmp_path / name)
-
-    def test_code_in_a_weight_file_is_not_run(self, tmp_path):
-        class Runs:
-            def __reduce__(self):
-                return (exec, (f"open({str(tmp_path / 'ran')!r}, 'w')",))
-
-        torch.save({"conv1.weight": Runs()}, tmp_path / "weights.pth")
-        with pytest.raises(InputError, match="contains more than tensors"):
-            image_backbone(weights=tmp_path / "weights.pth")
-        assert not (tmp_path / "ran").exists()
-
-    def test_a_missing_weight_file_is_named(self, tmp_path):
-        with pytest.raises(InputError, match=r"gone\.pth is not a file"):
-            image_backbone(weights=tmp_path / "gone.pth")
 
     def test_without_transformers_the_extra_is_named(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "transformers", None)
@@ -378,10 +260,6 @@ class TestFolders:
         with pytest.raises(InputError, match="does not contain a known transformers model"):
             image_backbone(folder)
         assert not (tmp_path / "ran").exists()
-
-    def test_weights_go_with_resnet_18_only(self, folder_of, tmp_path):
-        with pytest.raises(InputError, match="weights are for 'resnet-18'"):
-            image_backbone(folder_of("resnet"), tmp_path / "weights.pth")
 
 
 class TestHub:

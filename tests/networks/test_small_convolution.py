@@ -64,9 +64,3 @@ def test_a_classifier_with_it_gives_the_same_scores_after_saving(tmp_path):
     assert (model.predict(X) == y).mean() > 0.9  # dark against bright
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(load(tmp_path / "model").label_scores(X), model.label_scores(X))
-
-
-def test_it_has_no_weights_to_load(tmp_path):
-    (tmp_path / "weights.pth").touch()
-    with pytest.raises(InputError, match="'small-conv' starts from random ones"):
-        ImageNetwork(model="small-conv", weights=tmp_path / "weights.pth").check()

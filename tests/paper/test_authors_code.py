@@ -127,7 +127,7 @@ def test_every_image_set_has_the_pretrained_networks_own_transforms(sources, nam
 
 
 def test_amazons_perceptron_is_half_as_wide_as_its_input(sources):
-    from domaincover.estimators.backbones import backbone_of
+    from domaincover.estimators.source_network import backbone_of
 
     preset, default = sources("amazon", True), sources("amazon", False)
     network = preset.source_network

@@ -217,7 +217,7 @@ def test_resnet_18_without_weights_starts_at_random_and_says_so(folders, tmp_pat
     assert paper("camelyon17", folders["camelyon17"].folder, tmp_path / "runs", *few) == 0
     told = capsys.readouterr().err
     assert "resnet-18, trained whole on cpu." in told
-    assert "starts from random weights, and the paper's from ImageNet weights; give --set weights=FILE" in told
+    assert "starts from random weights, and the paper's from ImageNet weights; give --set image_network=FOLDER" in told
 
 
 def test_a_seed_on_features_gives_the_same_alone_and_beside_other_seeds_and_targets(

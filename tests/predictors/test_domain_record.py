@@ -202,7 +202,7 @@ def recalibrated_by_score(rng, m, n_recorded):
     model.calibration_residuals_ = calibration_residuals(model, *with_scores(rng, m))
     scored, labels, domains = with_scores(rng, n_recorded)
     names = np.array([f"recorded {k}" for k in range(n_recorded)], dtype=object)[domains]
-    return model.record_scored(scored, np.array(["a", "b"])[labels], names).recalibrated()
+    return model.record(scored, np.array(["a", "b"])[labels], names).recalibrated()
 
 
 @pytest.mark.parametrize(("m", "n_recorded"), [(9, 10), (9, 30)])

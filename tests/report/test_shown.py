@@ -6,7 +6,7 @@ import pytest
 
 from domaincover import InputError
 from domaincover.criteria import criterion_for
-from domaincover.report.shown import reports_html
+from domaincover.report.domain_table import reports_html
 
 from .made_up_domains import LABELS, report
 

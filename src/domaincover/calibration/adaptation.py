@@ -75,9 +75,11 @@ def offset_of(
     rare_residuals: NDArray[np.float64],
     domain_confidence: float,
     weights: NDArray[np.float64] | None = None,
+    counts: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.float64]:
     """Return what is added to base thresholds, (…, labels), from residuals, (…, draws, domains, labels).
 
+    `counts` says which cells count; without, they are those whose residual is not +∞.
     Promised labels share one number, but for those that few domains have (see `label_offsets`). A rare label, in too
     few domains to be promised with the others, gets the lowest of this number, of what its own cells allow and of what
     its pooled rows allow: with r cells that count it is promised by itself with confidence r / (r + 1).
@@ -85,9 +87,10 @@ def offset_of(
     lowest = np.minimum(allowed.min(axis=(-3, -2), initial=np.inf), rare_residuals)
     if not promised.any():
         return lowest
-    residuals = domain_residuals(allowed, 0.0, promised)
-    together = order_statistic(residuals, n_counting(residuals), domain_confidence, weights)
-    alone = label_offsets(allowed, allowed < np.inf, domain_confidence, weights)
+    counts = allowed < np.inf if counts is None else counts
+    n_domains = np.count_nonzero((counts & promised).any(axis=-1), axis=(-2, -1)) / allowed.shape[-3]
+    together = order_statistic(domain_residuals(allowed, 0.0, promised), n_domains, domain_confidence, weights)
+    alone = label_offsets(allowed, counts, domain_confidence, weights)
     return np.minimum(together[..., None], np.where(promised, alone, lowest))
 
 

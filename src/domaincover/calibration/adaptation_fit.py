@@ -20,7 +20,7 @@ from domaincover.calibration.cell_thresholds import Thresholds, cell_thresholds,
 from domaincover.calibration.confidence import check_feasible, highest_confidence
 from domaincover.calibration.rules import pooled_row_thresholds
 from domaincover.calibration.self_calibration import RowsOfDomains, self_calibrated_thresholds
-from domaincover.criteria import NO_GROUP, Criterion, names_of_groups
+from domaincover.criteria import NO_GROUP, Criterion
 from domaincover.errors import check_choice
 from domaincover.options import OnRareLabel, RecallOn
 
@@ -70,17 +70,20 @@ class Draw(NamedTuple):
 Batches = Callable[[int], list[Draw]]  # draws of batches of so many rows
 
 
-class BaseThresholds(NamedTuple):
-    """The numbers of base thresholds.
+class Entry(NamedTuple):
+    """What is calibrated for one number of rows: the numbers of base thresholds, and what is added to them.
 
     The level of a label lies one standard deviation below the mean of what cells ask for beyond the evidence: a label
     that differs much between domains starts lower, so that it does not decide alone on the offset of all labels.
     """
 
+    n_rows: int
     level: NDArray[np.float64]  # labels
     centre: NDArray[np.float64]  # labels
     highest: NDArray[np.float64]  # labels
     slope: float
+    offset: NDArray[np.float64] = np.zeros(0)
+    set_size: float = np.nan  # in the domains that the numbers were fitted to
 
     def bases(self, draws: Sequence[Draw]) -> NDArray[np.float64]:
         """Return the base thresholds of every batch, draws × domains × labels."""
@@ -88,19 +91,10 @@ class BaseThresholds(NamedTuple):
         return self.level + self.slope * moved
 
 
-class Entry(NamedTuple):
-    """What is calibrated for one number of rows."""
-
-    n_rows: int
-    base: BaseThresholds
-    offset: NDArray[np.float64]
-    set_size: float  # in the domains that the base was fitted to
-
-
 class Promise(NamedTuple):
     """What is promised, and how a batch is counted."""
 
-    target_recall: float | Criterion
+    criterion: Criterion
     domain_confidence: float
     min_cell_size: int
     promised: NDArray[np.bool_]  # labels, or groups of the criterion
@@ -118,20 +112,20 @@ class Promise(NamedTuple):
         on_infeasible: OnRareLabel = "raise",
     ) -> Promise:
         """Return what calibration rows allow; `on_infeasible` says what happens to a label in too few domains."""
-        n_by_cell = own_scores(*rows.labelled_scores, target_recall, min_cell_size).n_by_cell
-        names = names_of_groups(label_names, target_recall)
-        rare = check_feasible(n_by_cell, domain_confidence, "domain confidence", names, on_infeasible, can_pool=True)
-        return cls(target_recall, float(domain_confidence), min_cell_size, ~rare, on_infeasible == "pool")
+        own = own_scores(*rows.labelled_scores, target_recall, min_cell_size)
+        names, what = own.names(label_names), "domain confidence"
+        rare = check_feasible(own.n_by_cell, domain_confidence, what, names, on_infeasible, can_pool=True)
+        return cls(own.criterion, float(domain_confidence), min_cell_size, ~rare, on_infeasible == "pool")
 
     def asked(self, rows: ScoredRows, n_domains: int) -> Thresholds:
         """Return the cell thresholds of all domains, +∞ for cells that do not count."""
-        by_cell = cell_thresholds(*rows.labelled_scores, self.target_recall, self.min_cell_size)
+        by_cell = cell_thresholds(*rows.labelled_scores, self.criterion, self.min_cell_size)
         missing = np.full((n_domains - len(by_cell), by_cell.shape[1]), np.inf)
         return np.concatenate([by_cell, missing]) if len(missing) else by_cell
 
     def evidence(self, rows: ScoredRows, n_domains: int) -> Thresholds:
         """Return the self-calibrated thresholds of all domains."""
-        return self_calibrated_thresholds(rows.scores, rows.probabilities, rows.domains, self.target_recall, n_domains)
+        return self_calibrated_thresholds(rows.scores, rows.probabilities, rows.domains, self.criterion, n_domains)
 
     def n_counting_domains(self, rows: ScoredRows) -> int:
         """Return in how many domains a promised label counts."""
@@ -152,31 +146,29 @@ class Promise(NamedTuple):
         for draw, base in zip(draws, bases, strict=True):
             own, groups, domains = self._own_rows(draw.counted)
             beyond = own - base[domains, groups]
-            pooled.append(pooled_row_thresholds(beyond, groups, len(self.promised), self.target_recall))
+            pooled.append(pooled_row_thresholds(beyond, groups, len(self.promised), self.criterion.group_targets))
         return np.where(self.promised, -np.inf, np.min(pooled, axis=0))
 
     def _own_rows(self, rows: ScoredRows) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
         """Return the own-label score, group and domain of each row whose label is constrained."""
         own = rows.scores[np.arange(len(rows.labels)), rows.labels]
-        if not isinstance(self.target_recall, Criterion):
-            return own, rows.labels, rows.domains
-        groups = self.target_recall.group_of_label[rows.labels]
+        groups = self.criterion.group_of_label[rows.labels]
         counts = groups != NO_GROUP
         return own[counts], groups[counts], rows.domains[counts]
 
     def sizes(self, draw: Draw, thresholds: Thresholds) -> NDArray[np.float64]:
         """Return the mean number of promised labels in the sets of every domain, NaN without rows."""
         scores, domains = draw.counted.scores, draw.counted.domains
-        if isinstance(self.target_recall, Criterion) and not self.target_recall.constrained.all():
-            scores = scores[:, self.target_recall.constrained]
+        if not self.criterion.constrained.all():
+            scores = scores[:, self.criterion.constrained]
         in_set = np.count_nonzero(~(scores < thresholds[domains]) & self.promised, axis=1)
         n_rows = np.bincount(domains, minlength=len(thresholds))
         with np.errstate(invalid="ignore"):
             return np.bincount(domains, in_set, minlength=len(thresholds)) / n_rows
 
-    def mean_size(self, draws: Sequence[Draw], base: BaseThresholds) -> float:
+    def mean_size(self, draws: Sequence[Draw], entry: Entry) -> float:
         """Return the mean number of promised labels in the sets of rows, over draws."""
-        bases = base.bases(draws)
+        bases = entry.bases(draws)
         allowed = domain_residuals(np.stack([each.asked for each in draws]), bases, self.promised)
         n_domains = n_counting(allowed)
         confidence = min(self.domain_confidence, highest_confidence(max(float(n_domains), 1.0)))
@@ -284,28 +276,29 @@ def fit_entries(
     for n_rows in (0, *sizes):
         draws = of_calibration(n_rows)
         of_base = draws if of_training is None else of_training(n_rows)
-        base = fit_base(of_base)
-        size = promise.mean_size(of_base, base)
+        entry = fit_base(n_rows, of_base)
+        size = promise.mean_size(of_base, entry)
         adapts = True
         if entries:
-            still = base._replace(slope=0.0, level=entries[0].base.level)
+            still = entry._replace(slope=0.0, level=entries[0].level)
             fixed_size = entries[0].set_size if keeps_fixed else promise.mean_size(of_base, still)
             adapts = size < (1 - SMALLEST_GAIN) * fixed_size
-            base = base if adapts else still
-        offset = promise.offset(draws, base.bases(draws))
+            entry = entry if adapts else still
+        offset = promise.offset(draws, entry.bases(draws))
         if entries and promise.promised.any() and np.isneginf(offset[promise.promised]).all():
             continue  # so many rows leave too few cells to count later rows in: a smaller number of rows stands in
-        entries.append(Entry(n_rows, base, offset if adapts or not keeps_fixed else entries[0].offset, size))
+        offset = offset if adapts or not keeps_fixed else entries[0].offset
+        entries.append(entry._replace(offset=offset, set_size=size))
     return entries
 
 
 def stacked(entries: Sequence[Entry]) -> AdaptiveThresholds:
     """Return entries as arrays."""
-    rows = [(each.n_rows, *each.base, each.offset) for each in entries]
-    return AdaptiveThresholds(*(np.array(values) for values in zip(*rows, strict=True)))
+    *parts, _ = zip(*entries, strict=True)
+    return AdaptiveThresholds(*map(np.array, parts))
 
 
-def fit_base(draws: Sequence[Draw]) -> BaseThresholds:
+def fit_base(n_rows: int, draws: Sequence[Draw]) -> Entry:
     """Fit the numbers to what the cells of these domains ask for, those that count."""
     asked = np.stack([each.asked for each in draws])
     evidence = np.stack([each.evidence for each in draws])
@@ -317,7 +310,7 @@ def fit_base(draws: Sequence[Draw]) -> BaseThresholds:
     known = np.where(counts, deviation(evidence, centre, highest), 0.0)
     slope = shrunken_slope(known, np.where(counts, asked - label_moments(asked)[0], 0.0))
     mean, spread = label_moments(np.where(counts, asked - slope * known, np.nan))
-    return BaseThresholds(mean - spread, centre, highest, slope)
+    return Entry(n_rows, mean - spread, centre, highest, slope)
 
 
 def label_moments(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

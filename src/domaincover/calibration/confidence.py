@@ -14,7 +14,6 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from domaincover.criteria import Criterion, targets_by_group
 from domaincover.errors import InputError
 from domaincover.options import OnInfeasible, OnRareLabel
 from domaincover.prediction_sets import check_share, hits_needed
@@ -65,7 +64,7 @@ def domains_needed(domain_confidence: float) -> int:
 
 def check_feasible(
     n_by_cell: NDArray[Any],
-    confidence: ArrayLike | Criterion,
+    confidence: ArrayLike,
     what: str = "domain confidence",
     label_names: Sequence[Hashable] | None = None,
     on_infeasible: OnRareLabel = "raise",
@@ -74,7 +73,7 @@ def check_feasible(
     min_cell_size: int = 1,
     hint: str = "add domains",
 ) -> NDArray[np.bool_]:
-    """Return a mask of the labels in too few domains for the confidence, (…confidences, labels), or reject them.
+    """Return a mask of the labels in too few domains for the confidence, one for all or one each, or reject them.
 
     `n_by_cell` is domains × labels, 0 where a cell is smaller than `min_cell_size`. With "widen", such labels are to be
     in every set; with "pool", where a rule can, their rows are pooled. A warning names them.
@@ -82,24 +81,23 @@ def check_feasible(
     known = get_args(OnRareLabel) if can_pool else get_args(OnInfeasible)
     if on_infeasible not in known:
         raise InputError(f"on_infeasible must be {' or '.join(map(repr, known))}, got {on_infeasible!r}.")
-    asked = targets_by_group(confidence)
-    for value in asked.reshape(-1).tolist():
-        check_share(value, what)
     n_domains_with = np.count_nonzero(n_by_cell, axis=0)
+    asked = np.broadcast_to(confidence, n_domains_with.shape)
+    for value in np.unique(confidence).tolist():
+        check_share(value, what)
     infeasible = order_ranks(n_domains_with, asked) < 1
     if infeasible.any():
-        highest = float(np.broadcast_to(asked, infeasible.shape)[infeasible].max())
-        message = _too_few(n_domains_with, infeasible, highest, what, label_names, min_cell_size)
+        message = _too_few(n_domains_with, infeasible, float(asked[infeasible].max()), what, label_names, min_cell_size)
         if on_infeasible == "raise":
             fewer_rows = ", lower min_cell_size" if min_cell_size > 1 else ""
             raise InputError(
                 f"{message}; {hint}, ask for less{fewer_rows}, or use on_infeasible='widen', which puts what cannot be "
                 "promised into every set."
             )
-        pooled = "they are not promised with the others, but pooled"
-        warnings.warn(
-            f"{message}; {pooled if on_infeasible == 'pool' else _widened_in_words(infeasible)}.", stacklevel=3
-        )
+        then = "every set will hold every label" if infeasible.all() else "they will be in every set"
+        if on_infeasible == "pool":
+            then = "they are not promised with the others, but pooled"
+        warnings.warn(f"{message}; {then}.", stacklevel=3)
     return infeasible
 
 
@@ -112,7 +110,7 @@ def _too_few(
     min_cell_size: int,
 ) -> str:
     """Return a message with the confidence, the domains it needs, and the confidence that the domains allow."""
-    affected = np.flatnonzero(infeasible.any(axis=tuple(range(infeasible.ndim - 1))))
+    affected = np.flatnonzero(infeasible)
     most = int(n_domains_with[affected].max())
     enough = f"a {what} of {highest:g} takes {domains_needed(highest)} calibration domains"
     allowed = f"which allow {confidence_text(most)} at most"
@@ -125,11 +123,3 @@ def _too_few(
     between = f"between {counts}" if " and " in counts else counts
     rows = f" (with at least {min_cell_size} examples)" if min_cell_size > 1 else ""
     return f"{enough}, but label(s) {', '.join(names)} are in {between}{rows}, {allowed}"
-
-
-def _widened_in_words(infeasible: NDArray[np.bool_]) -> str:
-    if infeasible.all():
-        return "every set will hold every label"
-    if infeasible.any(axis=tuple(range(infeasible.ndim - 1))).all():  # at some of the confidences
-        return "labels will be in every set where they cannot be promised"
-    return "they will be in every set"

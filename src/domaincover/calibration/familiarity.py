@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from domaincover.calibration.adaptation_fit import BATCH_SIZES, entry_sizes, median_rows, random_ranks
 from domaincover.calibration.cell_thresholds import Thresholds
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
-from domaincover.criteria import Criterion, targets_by_group
+from domaincover.criteria import Criterion, as_criterion
 
 ROUNDING = 1e-9  # domains whose distances differ by less, relatively, are equally far
 DISTANCES_AT_ONCE = 10**7
@@ -68,15 +68,15 @@ def fit_familiarity(
     kept = np.sort(rng.permutation(present)[:MOST_KEPT])
     n_domains = int(domains.max(initial=0)) + 1
     sizes = entry_sizes(median_rows(domains), batch_sizes)
-    n_groups = len(target_recall.group_targets) if isinstance(target_recall, Criterion) else scores.shape[1]
-    summaries = np.empty((len(sizes), len(kept), n_groups + scores.shape[1]))
+    targets = as_criterion(target_recall, scores.shape[1]).group_targets
+    summaries = np.empty((len(sizes), len(kept), len(targets) + scores.shape[1]))
     place = random_ranks(domains, rng)
     for entry, size in enumerate(sizes):
         given = place < (len(place) if size == sizes[-1] else size)
         batch = scores[given], probabilities[given], domains[given]
         evidence = self_calibrated_thresholds(*batch, target_recall, n_domains)
         summaries[entry] = domain_summaries(*batch, evidence)[kept]
-    return FamiliarityTable(float(targets_by_group(target_recall).max()), np.array(sizes, dtype=np.int64), summaries)
+    return FamiliarityTable(float(targets.max()), np.array(sizes, dtype=np.int64), summaries)
 
 
 def domain_summaries(

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.calibration.links import LOWEST_LOG, log_odds, softmax
+from domaincover.calibration.links import LOWEST_LOG, softmax
 from domaincover.networks.threads import one_blas_thread
 from domaincover.options import LabelRows
 from domaincover.prediction_sets import MISSING_LABEL
@@ -223,9 +223,3 @@ def rows_to_label(
             apart = squares - 2 * (features @ chosen[..., None])[..., 0] + squares[domain, place][:, None]
             distance = np.minimum(np.where(k == 0, np.inf, distance), np.maximum(apart, 0.0))
     return found
-
-
-def corrected_scores(correction: Correction, probabilities: Any, features: Any) -> tuple[Any, Any]:
-    """Return corrected log-odds and probabilities of rows."""
-    found = correction.probabilities(probabilities, features)
-    return log_odds(found), found

@@ -137,30 +137,9 @@ def fit_few_labels(
     return FewLabels(found, n_pool, {name: [each[name] for each in gains] for name in names})
 
 
-def gain_in_domains(
-    promise: Promise, taught: TaughtRows, n_labels: Mapping[int, Level], label_rows: LabelRows, rng: np.random.Generator
-) -> dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Return the mean set sizes of domains, and whether they are at target, with so many labels of each.
-
-    Both are means over draws of what is labelled and what comes later, NaN for a domain with too few rows.
-    """
-    school = School.of(taught, MOST_POOL, max(n_labels), label_rows, rng)
-    found = {}
-    for number, level in n_labels.items():
-        draws = school.batches(promise, number, level.prior_scale, rng)(MOST_POOL)
-        pools = school.lessons[0].pool_sizes
-        n_rows = level.n_evidence(pools, 0 if level.prior_scale is None else np.minimum(number, pools))
-        thresholds = [level.thresholds.of_evidence(draw.evidence, n_rows) for draw in draws]
-        sizes = [promise.sizes(*each) for each in zip(draws, thresholds, strict=True)]
-        lowest = np.array([draw.asked - each for draw, each in zip(draws, thresholds, strict=True)]).min(axis=-1)
-        held = np.where(np.isposinf(lowest), np.nan, lowest >= 0)
-        found[number] = np.mean(sizes, axis=0), np.mean(held, axis=0)
-    return found
-
-
 def left_out(promise: Promise, draws: Sequence[Draw], entry: Entry) -> dict[str, float]:
     """Return mean set size and share at target of domains, each with the offset that the others give."""
-    bases = entry.base.bases(draws)
+    bases = entry.bases(draws)
     residuals = np.stack([each.asked for each in draws]) - bases
     n_domains = residuals.shape[1]
     confidence = min(promise.domain_confidence, highest_confidence(max(n_domains - 1, 1)))

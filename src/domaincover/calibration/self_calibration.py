@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.calibration.cell_thresholds import MOST_CELLS, Thresholds
-from domaincover.criteria import Criterion, checked_targets
+from domaincover.criteria import Criterion, as_criterion
 from domaincover.errors import InputError
 from domaincover.prediction_sets import checked_codes
 
@@ -68,11 +68,10 @@ def self_calibrated_thresholds(
     is domains × labels, NaN where nothing is known: a domain without rows, a label with probability 0 in all of them.
     With a criterion it is domains × groups; with coverage all labels of a domain are one group, with the mass of each.
     """
-    targets = checked_targets(target_recall)
     scores, weights, domains = _checked(scores, probabilities, domains)
+    criterion = as_criterion(target_recall, scores.shape[1])
     n_domains = max(int(domains.max(initial=-1)) + 1, n_domains or 0)
-    if isinstance(target_recall, Criterion):
-        scores, weights, domains = _of_groups(scores, weights, domains, target_recall)
+    scores, weights, domains = _of_groups(scores, weights, domains, criterion)
     n_labels = scores.shape[1]
     if n_domains * n_labels > MOST_CELLS:
         raise InputError(f"domain codes run up to {n_domains - 1:,} for {len(domains):,} rows; codes count from 0.")
@@ -82,7 +81,7 @@ def self_calibrated_thresholds(
         own = np.ascontiguousarray(np.moveaxis(scores[rows], 2, 1))
         mass = np.ascontiguousarray(np.moveaxis(weights[rows], 2, 1))
         mass *= is_real[:, None, :]
-        found[codes] = _weighted_quantiles(own, mass, targets[:, None])
+        found[codes] = _weighted_quantiles(own, mass, criterion.group_targets[:, None])
     return found
 
 

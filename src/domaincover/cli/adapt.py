@@ -67,7 +67,7 @@ def adapt(options: AdaptOptions) -> None:
 
     from domaincover.cli.check import note_on_input
     from domaincover.cli.inputs import ModelColumns
-    from domaincover.cli.part_scores import SavedModel, inner_model, joined, scored_rows
+    from domaincover.cli.part_scores import SavedModel, inner_model, scored_rows
     from domaincover.predictors.calibrated_predictors import Scored
     from domaincover.saving.models import load_extra, load_to_predict, save
 
@@ -81,14 +81,14 @@ def adapt(options: AdaptOptions) -> None:
         raise InputError(f"{options.table} and {options.rows} are of different domains: {named}.")
     note_on_input(SavedModel.at(model), data[-1], strict=options.strict)
     with warnings_as_notes(), rejected_rows_as_input_error(model):
-        scored, encoded = zip(*(scored_rows(fitted, each, with_features=True) for each in data), strict=True)
-        rows, features = joined(fitted, scored), np.concatenate(encoded)
+        scored = [scored_rows(fitted, each, with_features=label is not None) for each in data]
+        rows = Scored.joined(scored, len(inner.classes_))
         if options.rows is not None:
             given = _rows_given_twice(data[0], len(scored[-1].scores))
             kept = np.concatenate([np.full(len(scored[0].scores), True), ~given])
             labels = np.concatenate([labels, np.full(len(given), None)])[kept]
-            rows, features = Scored(*(part[kept] for part in rows)), features[kept]
-        adapted = inner.adapt_to_scored(rows, labels, features)
+            rows = rows.of(kept)
+        adapted = inner.adapt(rows, labels)
     if adapted.adapted_["rows"] == 0:
         raise InputError(f"no row of {options.table} can be read by the model; there is nothing to adapt to.")
     extra = {**extra, "settings": {**settings, "adapted_to": next(iter(names))}}
@@ -114,7 +114,8 @@ def _choose(options: AdaptOptions) -> None:
     inner = inner_model(fitted)
     _only_domain(data, settings.get("domain"))
     with warnings_as_notes(), rejected_rows_as_input_error(options.model):
-        chosen = inner.choose_scored(*scored_rows(fitted, data, with_features=True), int(options.choose or 0))
+        rows = scored_rows(fitted, data, with_features=True)
+        chosen = inner.choose_rows(rows, int(options.choose or 0))
     label = str(settings.get("label", "label"))
     frame = data.read(data.columns, data.columns).iloc[chosen]
     frame.insert(0, ROW, chosen + 1)
@@ -169,7 +170,7 @@ def _in_words(model: PromisedPredictor, adapted: PromisedPredictor) -> list[str]
     import numpy as np
 
     from domaincover.data.dataset import texts
-    from domaincover.report.domain_adaptation import DomainAdaptation
+    from domaincover.predictors.adapted_domains import AdaptedDomains
 
     used, level = adapted.adapted_, model.unfamiliar_level
     p_value = used["p_value"]
@@ -187,7 +188,7 @@ def _in_words(model: PromisedPredictor, adapted: PromisedPredictor) -> list[str]
         fewest = model.later_adaptation_["n_rows"][1:2].tolist()
         why = f"it takes {fewest[0]} rows or more" if fewest and used["rows"] < fewest[0] else "they say too little"
         return [f"Thresholds are the fixed ones: {rows} did not move them ({why}).", familiar]
-    shift = DomainAdaptation(adapted.thresholds_[None], model.thresholds_, np.array([p_value]), level)
+    shift = AdaptedDomains(adapted.thresholds_[None], np.array([p_value]), model.thresholds_, level)
     by_label = ", ".join(
         f"{name} {'in every set' if value != value else f'{value:+.2f}'}"
         for name, value in zip(texts(model.classes_.tolist()), shift.shift[0].tolist(), strict=True)

@@ -17,15 +17,13 @@ from domaincover.terminal.command_options import option, takes
 from domaincover.terminal.messages import warnings_as_notes
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from domaincover.criteria import TargetRecall
     from domaincover.data.tables import Table
     from domaincover.evaluation import DomainReport
+    from domaincover.predictors.adapted_domains import AdaptedDomains
     from domaincover.predictors.set_predictor import SetPredictor
     from domaincover.promises.certificates import Certificate
     from domaincover.promises.verdict import Verdict
-    from domaincover.report.domain_adaptation import DomainAdaptation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,9 +68,6 @@ class EvaluateOptions(EvaluationOptions):
     """Arguments and options of `evaluate`."""
 
     by: str | None = column("Column with groups of rows, such as sex: report each of them, too.")
-    few_labels: str | None = option(
-        "Numbers of labels, such as 30,100: also say what so many labels of each domain would have done there."
-    )
     style: Literal["table", "json"] = output_format("table")
 
 
@@ -84,15 +79,14 @@ def evaluate(options: EvaluateOptions) -> None:
     """
     found = evaluated(options, options.by)
     target, certificate = found.target_recall, certificate_if_unseen(found.report, found.target_recall, found.model)
-    gain = None if options.few_labels is None else _label_gain(options, options.few_labels, found.settings)
+    notes = [*found.warnings, *notes_on_evaluation(found.report, found.model, found.extra)]
     shown = Shown(
         found.reports,
         target,
-        [*found.warnings, *notes_on_evaluation(found.report, found.model, found.extra), *_gain_in_lines(gain)],
+        notes,
         found.settings,
         certificate=certificate,
         adaptation=found.adaptation,
-        label_gain=gain,
         verdict=found.verdict_lines,
         by=options.by,
         groups=found.groups,
@@ -104,8 +98,6 @@ def evaluate(options: EvaluateOptions) -> None:
         return
     verdict = None if found.verdict is None else found.verdict.to_dict()
     content = {"verdict": verdict, "summary": found.report.summary(target).to_dict(), **found.both_ways(target)}
-    if gain is not None:
-        content["few_labels"] = gain.reset_index().to_dict("records")
     content["domains"] = found.records()
     if options.by is not None:
         summaries = {
@@ -114,39 +106,6 @@ def evaluate(options: EvaluateOptions) -> None:
         }
         content["by"] = {options.by: summaries}
     print_json(content)
-
-
-def _label_gain(options: EvaluateOptions, few_labels: str, settings: Mapping[str, Any]) -> pd.DataFrame:
-    """Return set size and share at target by number of labels of each domain, over the domains that have the rows."""
-    import pandas as pd
-
-    from domaincover.cli.inputs import ModelColumns
-    from domaincover.cli.part_scores import SavedModel, inner_model
-    from domaincover.predictors.set_predictor import unwrapped
-
-    numbers = [part.strip() for part in few_labels.split(",")]
-    if not all(number.isdecimal() and int(number) >= 1 for number in numbers):
-        raise InputError(f"--few-labels takes numbers such as 30,100, got {few_labels!r}.")
-    fitted, data = SavedModel.at(options.model).load(), options.open_table()
-    inner, columns = inner_model(fitted), ModelColumns.of(fitted, data)
-    known = columns.read_labels(data, *options.roles(settings), inner.classes_.tolist())
-    _, X = unwrapped(fitted, pd.concat([block for block, _ in columns.blocks(data)]))
-    with warnings_as_notes():
-        found = inner.label_gain_in(X, known.labels, known.domains, sorted(set(map(int, numbers))))
-    by_number = found.dropna().groupby("labels")
-    means = {"set_size": by_number["set_size"].median(), "share_at_target": by_number["at_target"].mean()}
-    return by_number.size().to_frame("domains").assign(**means)
-
-
-def _gain_in_lines(gain: pd.DataFrame | None) -> list[str]:
-    """Say what labels of each domain would have done there."""
-    from domaincover.report.readable import percent
-
-    return [
-        f"With {n} labels of each domain: {row.set_size:.2f} labels per set at the median of the rows that come later, "
-        f"{percent(row.share_at_target)} of {row.domains:.0f} domains at target."
-        for n, row in (() if gain is None else gain.iterrows())
-    ]
 
 
 NONE_MOVED = "Thresholds are the fixed ones in every domain: their rows are too few, or say too little, to move them."
@@ -165,7 +124,7 @@ class Evaluation(NamedTuple):
     settings: Mapping[str, Any]
     extra: Mapping[str, Any]
     target_recall: TargetRecall
-    adaptation: DomainAdaptation | None = None
+    adaptation: AdaptedDomains | None = None
     groups: Mapping[str, DomainReport] = {}
 
     @property
@@ -186,7 +145,7 @@ class Evaluation(NamedTuple):
     def warnings(self) -> list[str]:
         """A line about unusual domains, or about domains that an adapted model is not meant for, if there are any."""
         from domaincover.cli.part_scores import meant_for_another_domain
-        from domaincover.report.domain_adaptation import unusual_domains
+        from domaincover.predictors.adapted_domains import unusual_domains
 
         names, moves = self.report.domain_names, self.adaptation
         if moves is None:

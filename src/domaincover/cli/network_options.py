@@ -29,7 +29,7 @@ COLUMNS = {"images": "--image-column", "texts": "--text-column"}
 # Options that have an effect on images, on texts, or on both.
 EFFECTS = {
     "images and texts": ("network", "learn", "download", "cache"),
-    "images": ("weights", "image_size", "crop", "max_unreadable", "workers"),
+    "images": ("image_size", "crop", "max_unreadable", "workers"),
     "texts": ("text_features", "max_tokens"),
 }
 
@@ -46,7 +46,6 @@ class SourceOptions:
         "For images resnet-18, or small-conv, which trains in seconds; or the folder of a transformers model.",
         autocompletion=one_of(lambda: ["resnet-18", "small-conv"]),
     )
-    weights: Path | None = option("torchvision weights for resnet-18: .safetensors, or .pth with torch 2.10 or later.")
     learn: Learn = option(
         "Train the whole network or a head on its features; auto: the head of a pretrained one without a GPU.", "auto"
     )
@@ -118,8 +117,7 @@ class SourceOptions:
         if self.image_column is not None:
             check_files_can_be_read()
             shared |= {name: getattr(self, name) for name in ("image_size", "crop", "max_unreadable")}
-            weights = None if self.weights is None else str(self.weights)
-            network = ImageNetwork(model=self.network or "resnet-18", weights=weights, **shared)
+            network = ImageNetwork(model=self.network or "resnet-18", **shared)
         elif self.network is None:
             raise InputError(
                 "--text-column needs --network: the folder of a transformers model such as bert-base-uncased, or its "

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from domaincover.criteria import TargetRecall
     from domaincover.data.tables.arrow_tables import PartsTable
     from domaincover.evaluation import DomainReport
+    from domaincover.predictors.adapted_domains import AdaptedDomains
     from domaincover.predictors.set_predictor import SetPredictor
     from domaincover.promises.certificates import Certificate
-    from domaincover.report.domain_adaptation import DomainAdaptation
 
 
 LIBRARIES = ("domaincover", "numpy", "scikit-learn", "torch")
@@ -113,7 +113,7 @@ class Shown(NamedTuple):
     kind: str = ""  # of the domains, such as "unseen"
     certificate: Certificate | None = None
     certificate_notes: Sequence[str] = ()
-    adaptation: DomainAdaptation | None = None
+    adaptation: AdaptedDomains | None = None
     label_gain: pd.DataFrame | None = None  # of the model
     verdict: Sequence[str] = ()
     by: str | None = None  # a column with groups of rows
@@ -121,8 +121,8 @@ class Shown(NamedTuple):
 
     def print(self, *certified: str) -> None:
         """Print the verdict, the domains worst first, methods and groups, and a summary in sentences."""
-        from domaincover.evaluation import sizes_in_words
         from domaincover.report.domain_headline import summary_lines
+        from domaincover.report.domain_reports import sizes_in_words
         from domaincover.report.domain_table import domain_table, group_table, summary_table
 
         for line in self.verdict:

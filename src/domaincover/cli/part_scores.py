@@ -30,11 +30,11 @@ from domaincover.data.tables.table import reading
 from domaincover.errors import InputError
 from domaincover.files import write_whole
 from domaincover.prediction_sets import Sets
+from domaincover.predictors.adapted_domains import AdaptedDomains, unusual_domains
 from domaincover.predictors.calibrated_predictors import Scored
 from domaincover.predictors.label_scores import last_step
-from domaincover.predictors.promised_predictor import AdaptedDomains, PromisedPredictor, moved_domains
+from domaincover.predictors.promised_predictor import PromisedPredictor
 from domaincover.predictors.set_predictor import unwrapped
-from domaincover.report.domain_adaptation import DomainAdaptation, unusual_domains
 from domaincover.saving.models import load_extra, load_to_predict, model_checksum
 from domaincover.saving.sealed import json_bytes
 from domaincover.terminal.text import listed
@@ -84,17 +84,17 @@ class AdaptedNames(NamedTuple):
     p_values: NDArray[np.float64]
     rows_digest: str
 
-    def adaptation(self, domain_names: Sequence[Hashable]) -> DomainAdaptation:
+    def adaptation(self, domain_names: Sequence[Hashable]) -> AdaptedDomains:
         """Return by how much the thresholds of some of these domains moved, and their p-values."""
         place = {name: row for row, name in enumerate(self.names)}
         rows = [place[name] for name in domain_names]
         level = self.inner.unfamiliar_level
-        return DomainAdaptation(self.thresholds[rows], self.inner.thresholds_, self.p_values[rows], level)
+        return AdaptedDomains(self.thresholds[rows], self.p_values[rows], self.inner.thresholds_, level)
 
     @property
     def n_moved(self) -> int:
         """The number of domains with thresholds of their own."""
-        return int(moved_domains(self.thresholds, self.inner.thresholds_).sum())
+        return int(self.adaptation(self.names).moved.sum())
 
     def warning(self) -> str | None:
         """Return a line about unusual domains and those whose names look alike, if there are any."""
@@ -136,12 +136,12 @@ class ScorePart:
 
     def __call__(self, part: NumberedPart) -> DomainsOfPart:
         """Return the domains of the part."""
-        rows, _ = scored_rows(self.model.load(), part.table)
+        rows = scored_rows(self.model.load(), part.table)
         column = part.table.read([self.domain], [self.domain])[self.domain]
         if len(column) != len(rows.scores):
             raise InputError(CHANGED)
         codes, names = pd.factorize(domain_names(column, range(1, len(column) + 1)))
-        found = {"domains": codes, **rows._asdict()}
+        found = {"domains": codes, "scores": rows.scores, "probabilities": rows.probabilities}
         for name, values in found.items():
             _save(self.scratch / str(part.number) / f"{name}.npy", values)
         return DomainsOfPart(np.asarray(names, object), np.bincount(codes, minlength=len(names)), digest_of_part(part))
@@ -165,8 +165,9 @@ class SetThresholds:
             of_rows = own[_mapped(self.scratch, number, "domains")]
             chosen = np.flatnonzero((of_rows >= 0) & (of_rows < len(domains)))
             codes.append(of_rows[chosen])
-            rows.append(Scored(*(_mapped(self.scratch, number, name)[chosen] for name in Scored._fields)))
-        adapted: AdaptedDomains = inner.adapted_domains(joined(inner, rows), np.concatenate(codes), len(domains))
+            rows.append(Scored(*(_mapped(self.scratch, number, name)[chosen] for name in ("scores", "probabilities"))))
+        scored = Scored.joined(rows, len(inner.classes_))
+        adapted: AdaptedDomains = inner.adapted_domains(scored, np.concatenate(codes), len(domains))
         return adapted
 
 
@@ -185,7 +186,7 @@ def adapted_table(
     _, starts = np.unique((np.cumsum(n_rows) - n_rows) * len(inner.classes_) // NUMBERS_AT_ONCE, return_index=True)
     at_once = list(starmap(range, pairwise([*starts.tolist(), len(names)])))
     for domains, adapted in runs.each("Thresholds of domains", SetThresholds(model, scratch, len(parts)), at_once):
-        thresholds[domains], p_values[domains] = adapted
+        thresholds[domains], p_values[domains] = adapted[:2]
     for part, own in zip(parts, own_codes, strict=True):
         _save(scratch / str(part.number) / "thresholds.npy", thresholds[own])
     return AdaptedNames(inner, names, thresholds, p_values, digest_of([one.digest for one in of_part]))
@@ -197,20 +198,11 @@ def joined_names(of_part: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], li
     return codes, typed_names(pd.Series(names, dtype=str)).tolist()
 
 
-def scored_rows(model: Any, table: Table, *, with_features: bool = False) -> tuple[Scored, NDArray[Any]]:
-    """Score a table in blocks; beside it stand the features that labels are learned by, or none."""
-    scored, features = [], [last_step(model).encoded_features(np.empty((0, 0)))] if with_features else []
-    for block, _ in ModelColumns.of(model, table).blocks(table):
-        inner, X = unwrapped(model, block)
-        scored.append(inner.scored(X))
-        features += [inner.encoded_features(X)] if with_features else []
-    return joined(model, scored), np.concatenate(features) if with_features else np.empty((0, 0))
-
-
-def joined(model: Any, rows: Sequence[Scored]) -> Scored:
-    """Return the scores of several blocks, or of none, as those of one."""
-    nothing = np.empty((0, len(model.classes_)))
-    return Scored(*map(np.concatenate, zip(*(rows or [Scored(nothing, nothing)]), strict=True)))
+def scored_rows(model: Any, table: Table, *, with_features: bool = False) -> Scored:
+    """Score a table in blocks, and return with the scores the features that labels are learned by, if wanted."""
+    own = (unwrapped(model, block) for block, _ in ModelColumns.of(model, table).blocks(table))
+    found = [inner.scored_with_features(X) if with_features else inner.scored(X) for inner, X in own]
+    return Scored.joined(found, len(model.classes_))
 
 
 class ScoresOfPart(NamedTuple):

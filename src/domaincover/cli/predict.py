@@ -88,8 +88,8 @@ def predict(options: PredictOptions) -> None:
         meant_for_another_domain,
         parts_of,
     )
-    from domaincover.evaluation import sizes_in_words
     from domaincover.predictors.label_scores import last_step
+    from domaincover.report.domain_reports import sizes_in_words
 
     saved = SavedModel.at(options.model)
     fitted = saved.load()

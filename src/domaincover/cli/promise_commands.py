@@ -129,7 +129,7 @@ def record(options: LabelledTableOptions) -> None:
         columns, roles = ModelColumns.of(fitted, data), options.roles(settings)
         given = columns.read_labels(data, *roles, inner.classes_.tolist())
         with warnings_as_notes(), rejected_rows_as_input_error(options.model):
-            inner.record_scored(scored_rows(fitted, data)[0], given.labels, given.domains)
+            inner.record(scored_rows(fitted, data), given.labels, given.domains)
         write_record(options.model, fitted)
     lines, report, n_new = record_lines(inner), inner.record_report(), given.domains.nunique()
     new = report.subset(slice(len(report.domain_names) - n_new, None))

@@ -22,12 +22,11 @@ from domaincover.estimators.base import SetClassifier, generators, indexed
 from domaincover.estimators.calibrated import CalibratedSetClassifier
 from domaincover.estimators.conformal import ConformalSetClassifier
 from domaincover.estimators.diagnosis import Diagnosis, diagnose
-from domaincover.estimators.domain_generalization import DomainGeneralizationClassifier
-from domaincover.estimators.erm import ERMClassifier
 from domaincover.estimators.folds import n_folds_of, places_in_order
 from domaincover.estimators.promised import PromisedSetClassifier
 from domaincover.estimators.scorer_fits import clone_for
 from domaincover.estimators.set_cover import SetCoverClassifier
+from domaincover.estimators.single_label import DomainGeneralizationClassifier, ERMClassifier
 from domaincover.evaluation import DomainReport, domain_report
 from domaincover.options import ThresholdKind
 from domaincover.prediction_sets import Sets
@@ -100,7 +99,7 @@ class Assessment:
 
     def _repr_html_(self) -> str:
         """Return the diagnosis, the summary and the unseen domains for a notebook; names are escaped."""
-        from domaincover.report.shown import reports_html
+        from domaincover.report.domain_table import reports_html
 
         said = "".join(f"<p>{escape(line)}</p>" for line in (*self.verdict_lines, *self._said()))
         return f"{said}{reports_html(self.methods, self.target_recall)}"

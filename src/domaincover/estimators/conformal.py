@@ -124,7 +124,7 @@ class ConformalSetClassifier(ConformalPredictor, CalibratedSetClassifier):
         return {"order": self.domain_confidence, "hierarchical": max(targets)}.get(self.rule)
 
     def _promised_to(self, criterion: Criterion) -> tuple[Any, str]:
-        hierarchical = criterion, "target recall, on average,"
+        hierarchical = criterion.group_targets, "target recall, on average,"
         return hierarchical if self.rule == "hierarchical" else super()._promised_to(criterion)
 
     def _check_settings(self) -> None:

@@ -20,8 +20,7 @@ from domaincover.data.images import (
     unreadable_images,
 )
 from domaincover.errors import InputError, check_installed
-from domaincover.estimators.backbones import Backbone, MakeBackbone, OwnBackbone
-from domaincover.estimators.source_network import SourceNetwork
+from domaincover.estimators.source_network import Backbone, MakeBackbone, OwnBackbone, SourceNetwork, backbone_of
 from domaincover.networks.image_models import SMALL_CONV
 
 FROM_RANDOM_WEIGHTS = ("resnet-18", SMALL_CONV)
@@ -35,12 +34,9 @@ class ImageNetwork(SourceNetwork):
     Parameters
     ----------
     model : "resnet-18", "small-conv", path or name
-        ResNet-18, the default, has random weights unless `weights` is given. "small-conv" has three convolutions and
-        random weights; on a processor it trains in seconds, and suits images of up to about 100 pixels. A path is a
-        folder written by `save_pretrained` of transformers; a name is one on the Hugging Face hub and requires
-        `download=True`.
-    weights : path or None
-        A file of torchvision's weights for ResNet-18, .pth or .safetensors.
+        ResNet-18, the default, has random weights. So has "small-conv", three convolutions; on a processor it trains in
+        seconds, and suits images of up to about 100 pixels. A path is a folder written by `save_pretrained` of
+        transformers; a name is one on the Hugging Face hub and requires `download=True`.
     module : function or None
         Instead of a model: a function of the number of labels that returns a `torch.nn.Module` from normalised images
         (image, 3, height, width) to scores.
@@ -64,7 +60,6 @@ class ImageNetwork(SourceNetwork):
     """
 
     model: str | Path = "resnet-18"
-    weights: str | Path | None = None
     backbone: MakeBackbone | None = None
     image_size: int | tuple[int, int] | None = None
     crop: float = 0.0
@@ -80,23 +75,17 @@ class ImageNetwork(SourceNetwork):
             raise InputError(f"max_unreadable must be from 0 to 1, got {self.max_unreadable:g}.")
         if self.learn == "head" and not self.is_pretrained:
             raise InputError(
-                "learn='head' needs a pretrained network, but this one has random weights; pass weights, or a "
-                "pretrained model's folder."
+                "learn='head' needs a pretrained network, but this one has random weights; pass a pretrained model's "
+                "folder."
             )
         if self.module is not None and self.backbone is not None:
             raise InputError("module and backbone cannot be combined; pass one of them.")
-        if self.weights is not None and self.is_small:
-            raise InputError(f"weights are for 'resnet-18'; {SMALL_CONV!r} starts from random ones.")
-        if self.weights is not None and not Path(self.weights).is_file():
-            raise InputError(f"{self.weights} does not exist; weights must be a torchvision file for ResNet-18.")
         ImageReader(self._size, self.crop, self.resize)
 
     @property
     def is_pretrained(self) -> bool:
         """Whether the network is pretrained."""
-        if self.module is not None:
-            return False
-        return self.backbone is not None or self.weights is not None or str(self.model) not in FROM_RANDOM_WEIGHTS
+        return self.module is None and (self.backbone is not None or str(self.model) not in FROM_RANDOM_WEIGHTS)
 
     @property
     def is_small(self) -> bool:  # type: ignore[override]
@@ -153,11 +142,7 @@ class ImageNetwork(SourceNetwork):
             reader = replace(reader, image_size=reader(X[:1]).values.shape[2:])
         return reader
 
-    @property
-    def _of_model(self) -> dict[str, Any]:
-        return {"weights": self.weights}
-
     def _backbone(self, rng: np.random.Generator | None = None) -> Backbone:
         if self.backbone is not None:
             return Backbone.of("image", OwnBackbone(self.backbone, self._size or DEFAULT_SIZE))
-        return super()._backbone(rng)
+        return backbone_of("image", self.model, rng, download=self.download)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,16 +20,17 @@ from domaincover.calibration.few_labels_fit import TaughtRows, fit_few_labels, s
 from domaincover.calibration.rules import joint_thresholds
 from domaincover.criteria import free_thresholds
 from domaincover.data.dataset import count_cells
+from domaincover.data.encoding import TableEncoder, learned_rows
 from domaincover.errors import InputError, check_choice
 from domaincover.estimators.base import Targets, generators
 from domaincover.estimators.calibrated import CalibratedSetClassifier, Fitted, ScoredParts, has_probabilities
 from domaincover.estimators.folds import FOLDS, Part, folds_of, places_in_order
-from domaincover.estimators.label_features import LabelFeatures
+from domaincover.estimators.scorer_fits import taken
 from domaincover.options import LabelRows, OnRareLabel, PromiseCalibration
 from domaincover.prediction_sets import check_share
 from domaincover.predictors.calibrated_predictors import Scored
 from domaincover.predictors.domain_record import calibration_residuals
-from domaincover.predictors.promised_predictor import PromisedPredictor
+from domaincover.predictors.promised_predictor import PromisedPredictor, encoded_by, last_features, reads_sources
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -189,7 +190,7 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # what cannot be promised was said before training
             if self.calibration == "jackknife-minmax":
-                self.thresholds_ = joint_thresholds(*calibration.labelled_scores, *promise, **options, comparable=True)
+                self.thresholds_ = joint_thresholds(*calibration.labelled_scores, *promise, **options)
                 self._keep_residuals(calibration, None)
                 return
             options_of_rows = options | {"training": training, "weights": weights}
@@ -234,6 +235,29 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
         counts = self.own_criterion.group_counts(n_by_cell) >= self.min_cell_size
         self.calibration_domains_ = self.domains_[counts.any(axis=1)]
         self.domains_by_label_ = self.own_criterion.by_label(counts.sum(axis=0), 0)
+
+
+class LabelFeatures(NamedTuple):
+    """Rows whose features labels teach with; without an encoder of tables, the scorer of each part gives them."""
+
+    X: Any
+    encoder: TableEncoder | None
+
+    @classmethod
+    def of(cls, X: Any, scored_by: Sequence[Fitted]) -> LabelFeatures:
+        """Fit an encoder of tables to the rows that these parts calibrate."""
+        if reads_sources(scored_by[0][0]):
+            return cls(X, None)
+        rows = np.sort(np.concatenate([part.calibrate for _, part in scored_by]))
+        try:
+            return cls(X, TableEncoder().fit(learned_rows(taken(X, rows))))
+        except (InputError, ValueError, TypeError):  # texts, or a sparse matrix, which the scorer's own pipeline reads
+            return cls(X, None)
+
+    def encoded(self, model: Any, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the features of some rows as they are."""
+        own = taken(self.X, rows)
+        return last_features(model, own) if self.encoder is None else encoded_by(self.encoder, own)
 
 
 def _taught(

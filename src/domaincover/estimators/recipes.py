@@ -14,12 +14,11 @@ from domaincover.data.encoding import TableEncoder
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier
 from domaincover.estimators.conformal import ConformalSetClassifier
-from domaincover.estimators.domain_generalization import DomainGeneralizationClassifier
-from domaincover.estimators.erm import ERMClassifier
 from domaincover.estimators.mean import MeanClassifier
+from domaincover.estimators.network import NetworkInputs
 from domaincover.estimators.promised import PromisedSetClassifier
 from domaincover.estimators.set_cover import SetCoverClassifier
-from domaincover.estimators.table_network import NetworkInputs
+from domaincover.estimators.single_label import DomainGeneralizationClassifier, ERMClassifier
 from domaincover.options import (
     MIN_CELL_SIZE,
     Base,

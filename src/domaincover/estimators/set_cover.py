@@ -17,7 +17,7 @@ from domaincover.options import Penalty, RecallFrom
 from domaincover.predictors.network_predictors import SetCoverPredictor
 
 if TYPE_CHECKING:
-    from domaincover.estimators.judges import HeldOutDomains, SmallestSets
+    from domaincover.estimators.stacked_fit import HeldOutDomains, SmallestSets
     from domaincover.training.loop import History
     from domaincover.training.objectives import Objective
 
@@ -135,7 +135,7 @@ class SetCoverClassifier(SetCoverPredictor, NetworkClassifier):
         )
 
     def _judge(self, held_out: HeldOutDomains) -> SmallestSets:
-        from domaincover.estimators.judges import SmallestSets
+        from domaincover.estimators.stacked_fit import SmallestSets
 
         return SmallestSets(held_out, self.own_criterion, self.min_cell_size)
 

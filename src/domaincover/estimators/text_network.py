@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.data.examples import Reader
 from domaincover.data.texts import check_texts
 from domaincover.errors import InputError, check_installed
-from domaincover.estimators.backbones import Backbone
-from domaincover.estimators.source_network import SourceNetwork
+from domaincover.estimators.source_network import Backbone, SourceNetwork, backbone_of
 from domaincover.options import SourceKind, TextFeatures
 
 
@@ -65,6 +65,5 @@ class TextNetwork(SourceNetwork):
         assert backbone is not None  # noqa: S101 - for the type checker
         return backbone.module.reader(self.max_tokens)
 
-    @property
-    def _of_model(self) -> dict[str, Any]:
-        return {"features": self.features}
+    def _backbone(self, rng: np.random.Generator | None = None) -> Backbone:
+        return backbone_of("text", self.model, rng, features=self.features, download=self.download)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,16 +17,18 @@ from domaincover.errors import InputError, check_installed
 from domaincover.files import plain_json
 from domaincover.networks.perceptrons import torch_generator
 from domaincover.networks.pretrained import (
+    all_tensors,
+    assign_tensors,
     check_depth,
     complete_model,
     config_as_data,
     config_from_data,
+    copy_tensors,
     empty_model,
     first_line,
     load_config,
     model_folder,
 )
-from domaincover.networks.saved_tensors import all_tensors, assign_tensors, copy_tensors
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
@@ -51,9 +52,6 @@ SETTINGS = {"network", *IMAGENET}
 TOO_LARGE = 1e6  # also rejects infinity
 SMALL_CONV = "small-conv"
 WIDTHS = (16, 32, 64)
-# In earlier versions, `weights_only` did not prevent code execution (CVE-2025-32434, CVE-2026-24747).
-SAFE_LOADER = (2, 10)
-OPTIONAL = "num_batches_tracked"  # missing in older torchvision files, and unused
 POOLED = 4  # height and width of the last layer's output; images of 25 to 32 pixels have it without pooling
 
 
@@ -135,24 +133,20 @@ class ImageBackbone(PixelNetwork):
 
 def image_backbone(
     model: str | Path = "resnet-18",
-    weights: str | Path | None = None,
     *,
     download: bool = False,
     generator: np.random.Generator | int | None = None,
 ) -> ImageBackbone | SmallConvolution:
     """Return an image network without a head.
 
-    "small-conv" is initialised at random. "resnet-18" is, too, or from the `weights` of a torchvision file (.pth or
-    .safetensors). Any other model is a folder written by `save_pretrained` of transformers or, only with
-    `download=True`, a name on the Hugging Face hub.
+    "small-conv" and "resnet-18" are initialised at random. Any other model is a folder written by `save_pretrained` of
+    transformers or, only with `download=True`, a name on the Hugging Face hub.
     """
     if str(model) == SMALL_CONV:
         return small_convolution(np.random.default_rng(generator))
     check_installed("transformers", "networks on images", "images")
     if str(model) == "resnet-18":
-        return _resnet_18(weights, np.random.default_rng(generator))
-    if weights is not None:
-        raise InputError(f"weights are for 'resnet-18'; {str(model)!r} comes with its own.")
+        return _resnet_18(np.random.default_rng(generator))
     folder = model_folder(model, download=download)
     config = load_config(folder)
     _check_kind(config, folder)
@@ -181,14 +175,12 @@ def backbone_from_state(config: Any, tensors: Mapping[str, Tensor]) -> ImageBack
     return ImageBackbone(network.eval(), config)
 
 
-def _resnet_18(weights: str | Path | None, rng: np.random.Generator) -> ImageBackbone:
+def _resnet_18(rng: np.random.Generator) -> ImageBackbone:
     from transformers import AutoConfig, AutoModel
 
     with torch.random.fork_rng(devices=[]):
         torch.random.manual_seed(int(rng.integers(2**63)))
         network = AutoModel.from_config(AutoConfig.for_model(**RESNET_18))
-    if weights is not None:
-        load_torchvision_weights(network, weights)
     return _backbone(network, IMAGENET)
 
 
@@ -305,57 +297,3 @@ def check_settings(config: Any) -> None:
             raise InputError(f"invalid {name} of an image network: {values!r}.")
     if config["pooling"] not in ("pooler", "mean"):
         raise InputError(f"pooling of an image network must be 'pooler' or 'mean', not {config['pooling']!r}.")
-
-
-def load_torchvision_weights(network: torch.nn.Module, path: str | Path) -> None:
-    """Load a torchvision state dict, .pth or .safetensors, into transformers' ResNet-18.
-
-    The two packages name the parts of the network (He et al. 2016) differently. With stage k (1 to 4), block b (0 or 1)
-    and layer j in it (1 or 2):
-
-        torchvision               transformers
-        conv1, bn1                embedder.embedder.{convolution, normalization}
-        layer{k}.{b}.conv{j}      encoder.stages.{k-1}.layers.{b}.layer.{j-1}.convolution
-        layer{k}.{b}.bn{j}        encoder.stages.{k-1}.layers.{b}.layer.{j-1}.normalization
-        layer{k}.{b}.downsample.0 encoder.stages.{k-1}.layers.{b}.shortcut.convolution
-        layer{k}.{b}.downsample.1 encoder.stages.{k-1}.layers.{b}.shortcut.normalization
-        fc                        none: the head is replaced
-    """
-    theirs, own = _tensors_in(Path(path)), network.state_dict()
-    names = {name: torchvision_name(name) for name in own}
-    lacking = [name for name in names.values() if name not in theirs and not name.endswith(OPTIONAL)]
-    known = set(names.values())
-    extra = [name for name in theirs if name not in known and not name.startswith("fc.")]
-    misfits = [names[name] for name, tensor in own.items() if theirs.get(names[name], tensor).shape != tensor.shape]
-    for names_at_fault, fault in ((lacking, "lacks"), (extra, "also has"), (misfits, "has a different shape of")):
-        if names_at_fault:
-            raise InputError(f"{path} is not a state dict of torchvision's ResNet-18: it {fault} {names_at_fault[0]}.")
-    network.load_state_dict({name: theirs.get(names[name], tensor) for name, tensor in own.items()})
-
-
-def torchvision_name(name: str) -> str:
-    """Return torchvision's name of a tensor of transformers' ResNet-18."""
-    name = re.sub(r"^embedder\.embedder\.convolution", "conv1", name)
-    name = re.sub(r"^embedder\.embedder\.normalization", "bn1", name)
-    name = re.sub(r"^encoder\.stages\.(\d+)\.layers\.", lambda found: f"layer{int(found[1]) + 1}.", name)
-    name = name.replace("shortcut.convolution", "downsample.0").replace("shortcut.normalization", "downsample.1")
-    name = re.sub(r"layer\.(\d+)\.convolution", lambda found: f"conv{int(found[1]) + 1}", name)
-    return re.sub(r"layer\.(\d+)\.normalization", lambda found: f"bn{int(found[1]) + 1}", name)
-
-
-def _tensors_in(path: Path) -> dict[str, Tensor]:
-    """Read the tensors in a file without executing code."""
-    from safetensors.torch import load_file
-
-    if not path.is_file():
-        raise InputError(f"{path} is not a file; pass the weights of torchvision's ResNet-18 (.pth or .safetensors).")
-    is_safe = path.suffix == ".safetensors"
-    if not is_safe and tuple(map(int, torch.__version__.split(".")[:2])) < SAFE_LOADER:
-        raise InputError(f"reading {path} safely needs torch 2.10 or later; upgrade torch, or pass .safetensors.")
-    try:
-        content = load_file(path) if is_safe else torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises a dozen types, with advice to execute the code in the file
-        raise InputError(f"{path} is corrupt or contains more than tensors.") from error
-    if not isinstance(content, dict) or not all(isinstance(value, Tensor) for value in content.values()):
-        raise InputError(f"{path} is not a state dict of torchvision's ResNet-18: it contains more than named tensors.")
-    return content

@@ -1,4 +1,4 @@
-"""Load models of `transformers` from a folder or, only if permitted, from the Hugging Face hub.
+"""Networks from files: models of `transformers` in a folder or, only if permitted, on the hub; saved tensors.
 
 Code that comes with a model is never executed, and weights are read from safetensors only.
 """
@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from domaincover.errors import InputError
+from domaincover.networks.dense_layers import check_tensors
 
 if TYPE_CHECKING:
+    from torch import Tensor, nn
     from transformers import PretrainedConfig, PreTrainedModel
 
 FILES_OF_A_MODEL = ["*.json", "*.safetensors", "*.txt", "*.model"]  # no pickles
@@ -158,3 +160,26 @@ def first_line(error: BaseException) -> str:
     """Return the first line of an error message."""
     lines = str(error).strip().splitlines()
     return lines[0].strip() if lines else type(error).__name__
+
+
+def copy_tensors(network: nn.Module, tensors: Mapping[str, Tensor], name: str) -> None:
+    """Copy saved tensors into the network's own, some of which may be tied."""
+    check_tensors(network.state_dict(), tensors, name)
+    network.load_state_dict(dict(tensors))
+
+
+def assign_tensors(network: nn.Module, tensors: Mapping[str, Tensor], name: str) -> None:
+    """Replace all tensors on the meta device by saved ones, without copying."""
+    from torch import nn
+
+    check_tensors({key: tensor for key, tensor in all_tensors(network).items() if tensor.is_meta}, tensors, name)
+    for key, tensor in tensors.items():
+        owner, _, leaf = key.rpartition(".")
+        part = network.get_submodule(owner)
+        setattr(part, leaf, nn.Parameter(tensor) if leaf in part._parameters else tensor)
+
+
+def all_tensors(network: nn.Module) -> dict[str, Tensor]:
+    """Return parameters and buffers, including non-persistent ones such as positions."""
+    tensors: dict[str, Tensor] = {**dict(network.named_parameters()), **dict(network.named_buffers())}
+    return {key: tensor.detach() for key, tensor in tensors.items()}

@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from domaincover.data.texts import TextReader, n_tokens
 from domaincover.errors import InputError, check_installed
 from domaincover.networks.pretrained import (
+    all_tensors,
+    assign_tensors,
     check_depth,
     complete_model,
     config_as_data,
@@ -22,7 +24,6 @@ from domaincover.networks.pretrained import (
     model_folder,
     quietly,
 )
-from domaincover.networks.saved_tensors import all_tensors, assign_tensors
 from domaincover.options import TextFeatures
 
 if TYPE_CHECKING:

@@ -252,7 +252,6 @@ class WildsKeys(TypedDict, total=False):
 
     learn: Learn
     image_network: str
-    weights: str
     image_size: int
     max_unreadable: float
     text_network: str
@@ -287,9 +286,7 @@ def _image_network(data: NaturalData, values: Mapping[str, Any], as_authors: boo
     from domaincover.estimators.image_network import ImageNetwork
 
     is_imagenet = silent_choices(as_authors).image_transform == "imagenet"
-    given = {key: values[key] for key in ("weights", "max_unreadable") if key in values}
-    if "weights" in given:
-        given["weights"] = absolute_or_name(given["weights"])
+    given = {key: values[key] for key in ("max_unreadable",) if key in values}
     return ImageNetwork(
         model=absolute_or_name(values.get("image_network", "resnet-18")),
         learn=values.get("learn", "auto"),
@@ -302,7 +299,7 @@ def _image_network(data: NaturalData, values: Mapping[str, Any], as_authors: boo
 
 
 def _text_network(data: NaturalData, values: Mapping[str, Any], as_authors: bool) -> Any:
-    from domaincover.estimators.backbones import backbone_of
+    from domaincover.estimators.source_network import backbone_of
     from domaincover.estimators.text_network import TextNetwork
 
     if (reason := lacking_network(data, values)) is not None:

@@ -75,7 +75,7 @@ def _network(run: Run) -> dict[str, Any]:
 
 
 def _erm(run: Run) -> Any:
-    from domaincover.estimators.erm import ERMClassifier
+    from domaincover.estimators.single_label import ERMClassifier
 
     return ERMClassifier(loss=run.choices.erm_loss, **_network(run))
 
@@ -95,7 +95,7 @@ def _set_cover(run: Run, penalty: Any = "wrong-label") -> Any:
 
 
 def _domain_generalization(run: Run, penalty: DomainPenalty) -> Any:
-    from domaincover.estimators.domain_generalization import DomainGeneralizationClassifier
+    from domaincover.estimators.single_label import DomainGeneralizationClassifier
 
     return DomainGeneralizationClassifier(
         penalty,

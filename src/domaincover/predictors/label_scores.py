@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +12,8 @@ from numpy.typing import NDArray
 
 from domaincover.calibration.links import Link, mean_probabilities, without_zeros
 from domaincover.errors import InputError
-from domaincover.prediction_sets import Sets, single_label_sets
 from domaincover.predictors.names import check_fitted, label_codes
-from domaincover.predictors.network_predictors import SingleLabelPredictor, from_log_probabilities
-from domaincover.predictors.set_predictor import SetPredictor
+from domaincover.predictors.network_predictors import MostLikelyLabel
 
 KEPT_BITS = 40
 
@@ -48,7 +47,7 @@ def _in_order(values: NDArray[Any], known: NDArray[Any], classes: NDArray[Any], 
 
 def log_scores_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
     """Return log-probabilities, or the scores of an estimator that gives margins; +∞ for rows that it cannot read."""
-    if has_margins(estimator) or isinstance(estimator, SingleLabelPredictor | MeanPredictor):
+    if has_margins(estimator) or isinstance(estimator, MostLikelyLabel):
         return scores_for(estimator, X, classes).astype(float)
     with np.errstate(divide="ignore"):  # what stands for a probability of 0 is set later
         return np.log(probabilities_for(estimator, X, classes).astype(float))
@@ -122,7 +121,32 @@ class MeanOfModels:
         return found if self.correct is None else self.correct(found, X)
 
 
-class MeanPredictor(SetPredictor):
+class ReadsColumns:
+    """What a model knows of a table's columns, by the estimator that reads them."""
+
+    @property
+    @abstractmethod
+    def _reader(self) -> Any:
+        """The estimator that reads the columns."""
+
+    @property
+    def input_encoder_(self) -> Any:
+        """The encoder that turns a table's columns into numbers, or None."""
+        return input_encoder_of(self._reader)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns seen in `fit`, if the estimator has it."""
+        return int(self._reader.n_features_in_)
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """Names of the columns, if the estimator has them."""
+        first = self._reader
+        return first.feature_names_in_ if hasattr(first, "feature_names_in_") else np.array(first.feature_names_)
+
+
+class MeanPredictor(ReadsColumns, MostLikelyLabel):
     """Normalised geometric mean of the probabilities of several classifiers; the set is the most likely label alone."""
 
     estimators_: list[Any]
@@ -135,30 +159,9 @@ class MeanPredictor(SetPredictor):
         scores = np.log(mean_probabilities(list(models.by_model(X))))
         return np.where(np.isnan(scores), np.inf, scores)
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the probability of each label, examples × labels in the order of `classes_`."""
-        return from_log_probabilities(self.label_scores(X))
-
-    def predict_set(self, X: Any) -> Sets:
-        """Return the most likely label alone, as booleans, examples × labels in the order of `classes_`."""
-        scores = self.label_scores(X)
-        return single_label_sets(scores) | np.isposinf(scores)  # an unreadable example may have any label
-
     @property
-    def input_encoder_(self) -> Any:
-        """The encoder that turns a table's columns into numbers, or None."""
-        check_fitted(self)
-        return input_encoder_of(self.estimators_[0])
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of columns seen in `fit`, where the first classifier has it."""
-        return int(self.estimators_[0].n_features_in_)
-
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        """Names of the columns, where the first classifier has them."""
-        return self.estimators_[0].feature_names_in_
+    def _reader(self) -> Any:
+        return self.estimators_[0]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "estimators_")

@@ -95,14 +95,10 @@ class SetCoverPredictor(NetworkPredictor):
         return sets_from_scores(self._scores(X, thresholds), thresholds)
 
 
-class SingleLabelPredictor(NetworkPredictor):
-    """Probabilities, with the most likely label as the set."""
+class MostLikelyLabel(SetPredictor):
+    """Probabilities from scores that are their logarithms, with the most likely label as the set."""
 
-    def label_scores(self, X: Any) -> NDArray[np.float32]:
-        """Return log-probabilities, examples × labels in the order of `classes_`."""
-        return _log_probabilities(super().label_scores(X))
-
-    def predict_proba(self, X: Any) -> NDArray[np.float32]:
+    def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the probability of each label, examples × labels in the order of `classes_`."""
         return from_log_probabilities(self.label_scores(X))
 
@@ -110,6 +106,14 @@ class SingleLabelPredictor(NetworkPredictor):
         """Return the most likely label alone, as booleans, examples × labels in the order of `classes_`."""
         scores = self.label_scores(X)
         return single_label_sets(scores) | np.isposinf(scores)  # what cannot be read may be anything
+
+
+class SingleLabelPredictor(MostLikelyLabel, NetworkPredictor):
+    """Networks whose scores are log-probabilities."""
+
+    def label_scores(self, X: Any) -> NDArray[np.float32]:
+        """Return log-probabilities, examples × labels in the order of `classes_`."""
+        return _log_probabilities(super().label_scores(X))
 
 
 def _log_probabilities(scores: NDArray[Any]) -> NDArray[Any]:

@@ -6,16 +6,15 @@ import copy
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, get_args
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.calibration.adaptation import AdaptiveThresholds
-from domaincover.calibration.adaptation_fit import Promise, ScoredRows
 from domaincover.calibration.familiarity import FamiliarityTable
 from domaincover.calibration.few_labels import Correction, FeatureScale, learn_correction, rows_to_label, with_scores
-from domaincover.calibration.few_labels_fit import Level, TaughtRows, gain_in_domains
+from domaincover.calibration.few_labels_fit import Level
 from domaincover.calibration.links import log_odds
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
 from domaincover.data.disk_table import DiskTable
@@ -23,6 +22,7 @@ from domaincover.errors import InputError, check_choice
 from domaincover.evaluation import DomainReport
 from domaincover.options import LabelRows, ThresholdKind
 from domaincover.prediction_sets import MISSING_LABEL, Sets, set_sizes, sets_from_scores
+from domaincover.predictors.adapted_domains import AdaptedDomains
 from domaincover.predictors.calibrated_predictors import CalibratedPredictor, Scored
 from domaincover.predictors.domain_record import Record, recalibrated, record_report, recorded, verdict_on
 from domaincover.predictors.label_scores import MeanOfModels, last_step
@@ -31,7 +31,6 @@ from domaincover.predictors.names import (
     check_fitted,
     coded_domains,
     known_label_codes,
-    label_codes,
     n_rows_of,
 )
 from domaincover.predictors.promise_text import promise_in_words
@@ -46,18 +45,6 @@ LEARNED_TO_ADAPT = (
 )
 UNFAMILIAR = 0.05  # p-values below are reported as unusual
 MOST_ROWS = np.iinfo(np.int64).max
-
-
-class AdaptedDomains(NamedTuple):
-    """The thresholds (domains × labels) and p-values that domains get from their own unlabelled rows."""
-
-    thresholds: NDArray[np.float64]
-    p_values: NDArray[np.float64]
-
-
-def moved_domains(thresholds: NDArray[np.float64], fixed: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which domains have thresholds of their own: with few rows, or rows that say little, they are the fixed."""
-    return np.asarray((thresholds != fixed).any(axis=1))
 
 
 class PromisedPredictor(CalibratedPredictor):
@@ -102,9 +89,9 @@ class PromisedPredictor(CalibratedPredictor):
     def adapted_sets(self, X: Any, domains: Any) -> tuple[Sets, ThresholdKind]:
         """Return sets by thresholds that each domain's rows set; "fixed" says that these are the fixed ones in all."""
         scored, coded = self._scored_domains(X, domains)
-        thresholds = self.adapted_domains(scored, coded.codes, len(coded.names)).thresholds
-        kind: ThresholdKind = "adapted" if moved_domains(thresholds, self.thresholds_).any() else "fixed"
-        return np.asarray(scored.scores >= thresholds[coded.codes]), kind
+        found = self.adapted_domains(scored, coded.codes, len(coded.names))
+        kind: ThresholdKind = "adapted" if found.moved.any() else "fixed"
+        return np.asarray(scored.scores >= found.thresholds[coded.codes]), kind
 
     @property
     def threshold_kind(self) -> ThresholdKind:
@@ -118,16 +105,17 @@ class PromisedPredictor(CalibratedPredictor):
         rows than calibration had batches of has no p-value (NaN).
         """
         self._checked_adaptive(required=True)
-        readable = np.isfinite(scored.probabilities).all(axis=1)
+        readable = scored.is_readable
         if not readable.all():
-            scored, domains = Scored(scored.scores[readable], scored.probabilities[readable]), domains[readable]
-        evidence = self_calibrated_thresholds(*scored, domains, self.own_criterion, n_domains)
+            scored, domains = scored.of(readable), domains[readable]
+        evidence = self_calibrated_thresholds(*scored[:2], domains, self.own_criterion, n_domains)
         adaptation = AdaptiveThresholds(**self.adaptation_)
         n_rows = np.bincount(domains, minlength=n_domains)
         table = FamiliarityTable(**self.familiarity_)
-        p_values = table.of_evidence(evidence, *scored, domains)
+        p_values = table.of_evidence(evidence, *scored[:2], domains)
         p_values = np.where(n_rows >= table.n_rows.min(initial=MOST_ROWS), p_values, np.nan)
-        return AdaptedDomains(self._by_label(adaptation.of_evidence(evidence, n_rows)), p_values)
+        thresholds = self._by_label(adaptation.of_evidence(evidence, n_rows))
+        return AdaptedDomains(thresholds, p_values, self.thresholds_, self.unfamiliar_level)
 
     def _by_label(self, thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the thresholds of groups for every label; unconstrained labels have one for all domains."""
@@ -178,14 +166,9 @@ class PromisedPredictor(CalibratedPredictor):
             Predicts row by row with the domain's thresholds; it can be saved.
         """
         self._checked_adaptive(required=True)
-        return self.adapt_to_scored(self.scored(X), y, None if y is None else self.encoded_features(X))
-
-    def adapt_to_scored(self, scored: Scored, y: Any = None, encoded: NDArray[Any] | None = None) -> Self:
-        """Return what `adapt` does, for rows that were scored in blocks; with labels, `encoded` are their features."""
-        self._checked_adaptive(required=True)
-        labels = known_label_codes(y, self.classes_, len(scored.scores))
-        readable = np.isfinite(scored.probabilities).all(axis=1)
-        rows, labels = Scored(scored.scores[readable], scored.probabilities[readable]), labels[readable]
+        rows = self.scored(X) if y is None else self.scored_with_features(X)
+        labels = known_label_codes(y, self.classes_, len(rows.scores))[rows.is_readable]
+        rows = rows.of(rows.is_readable)
         n_labels = int(np.count_nonzero(labels != MISSING_LABEL))
         level = max((level for level in self._label_levels if level <= n_labels), default=0)
         if n_labels and not level:
@@ -196,18 +179,14 @@ class PromisedPredictor(CalibratedPredictor):
             vars(adapted).pop(name, None)
         adapted.thresholds_ = self._of_later_rows(self.later_adaptation_, rows, len(labels))
         is_other, sizes = labels == MISSING_LABEL, list[float | None]()
-        others = Scored(*(part[is_other] for part in rows))
-        sizes.append(_mean_size(others, adapted.thresholds_))
-        if level and encoded is not None:
-            features, kept = FeatureScale(**self.feature_scale_), self.few_labels_[level]
-            own = with_scores(encoded[readable], rows.probabilities)
-            adapted.correction_ = self._learned(level, features, own, rows.probabilities, labels)
-            corrected = adapted._corrected(rows.probabilities, encoded[readable])
-            rows = Scored(log_odds(corrected), corrected)
+        sizes.append(_mean_size(rows.of(is_other), adapted.thresholds_))
+        if level and rows.encoded is not None:
+            adapted.correction_ = self._learned(level, rows, labels)
+            corrected = adapted._corrected(rows.probabilities, rows.encoded)
+            rows, kept = Scored(log_odds(corrected), corrected), self.few_labels_[level]
             n_evidence = int(Level.of(kept).n_evidence(np.array(len(labels)), n_labels))
             adapted.thresholds_ = self._of_later_rows(kept["thresholds"], rows, n_evidence)
-            others = Scored(*(part[is_other] for part in rows))
-        sizes.append(_mean_size(others, adapted.thresholds_))
+        sizes.append(_mean_size(rows.of(is_other), adapted.thresholds_))
         adapted.adapted_ = {
             "rows": len(labels),
             "labels": n_labels,
@@ -216,7 +195,7 @@ class PromisedPredictor(CalibratedPredictor):
             "set_size_before": sizes[0],
             "set_size": sizes[1],
             "p_value": None if np.isnan(p_value) else p_value,
-            "moved": bool(level or moved_domains(adapted.thresholds_[None], self.thresholds_).any()),
+            "moved": bool(level or (adapted.thresholds_ != self.thresholds_).any()),
         }
         adapted.promise_ = self._promise_in_words(adapted.adapted_)
         return adapted
@@ -228,24 +207,18 @@ class PromisedPredictor(CalibratedPredictor):
         calibration, so that `adapt` keeps the promise. Fewer where X has fewer rows.
         """
         self._checked_adaptive(required=True)
-        return self.choose_scored(self.scored(X), self.encoded_features(X), n_rows, random_state)
-
-    def choose_scored(
-        self, scored: Scored, encoded: NDArray[Any], n_rows: int, random_state: int = 0
-    ) -> NDArray[np.int64]:
-        """Return what `choose_rows` does, for rows that were scored in blocks."""
-        self._checked_adaptive(required=True)
+        scored = self.scored_with_features(X)
         self._check_calibrated_for_labels()
         if not self._label_levels:
             warnings.warn(f"labels will change nothing: {self._no_labels_in_words}.", stacklevel=3)
         if n_rows < 1:
             raise InputError(f"the number of rows to label must be 1 or more, got {n_rows}.")
         rng = np.random.default_rng(random_state)
-        readable = np.flatnonzero(np.isfinite(scored.probabilities).all(axis=1))
-        pool = rng.permutation(readable)[: max(self.label_pool_, n_rows)]
-        features = with_scores(encoded[pool], scored.probabilities[pool])
-        features = FeatureScale(**self.feature_scale_).standardised(features)[None]
-        inputs = features, scored.probabilities[pool][None], np.ones((1, len(pool)), dtype=bool)
+        pool = rng.permutation(np.flatnonzero(scored.is_readable))[: max(self.label_pool_, n_rows)]
+        if not len(pool):
+            return pool
+        rows = scored.of(pool)
+        inputs = self._features(rows)[None], rows.probabilities[None], np.ones((1, len(pool)), dtype=bool)
         return pool[rows_to_label(*inputs, min(n_rows, len(pool)), self.label_rows, rng)[0]]
 
     @property
@@ -261,37 +234,14 @@ class PromisedPredictor(CalibratedPredictor):
         table = pd.DataFrame(getattr(self, "label_gain_", {"labels": [], "set_size": [], "share_at_target": []}))
         return table.set_index("labels")
 
-    def label_gain_in(
-        self, X: Any, y: Any, domains: Any, n_labels: Sequence[int] = (30, 100), *, random_state: int = 0
-    ) -> pd.DataFrame:
-        """Return what so many labels of each domain would have done there: mean set size, and whether at target.
+    def scored_with_features(self, X: Any) -> Scored:
+        """Return what `scored` does, with the features of rows that labels are learned by."""
+        return X if isinstance(X, Scored) else self.scored(X)._replace(encoded=self.encoded_features(X))
 
-        Half of a domain's rows, 500 at most, are those that labels are chosen from, and the others count; the figures
-        are means over some draws. NaN for a domain with too few rows. The domains should be unseen.
-        """
-        import pandas as pd
-
-        self._checked_adaptive(required=True)
-        self._check_calibrated_for_labels()
-        scored, encoded = self.scored(X), self.encoded_features(X)
-        labels, coded = label_codes(y, self.classes_), coded_domains(domains, len(scored.scores))
-        readable = np.isfinite(scored.probabilities).all(axis=1)
-        rows = ScoredRows(*scored, labels, coded.codes).of(readable)
-        criterion = self.own_criterion
-        counts = np.ones(len(criterion.group_targets), dtype=bool)
-        promise = Promise(criterion, self.domain_confidence, self.min_cell_size, counts, pools=False)
-        levels = {0: Level(None, 1.0, AdaptiveThresholds(**self.later_adaptation_))}
-        levels |= {number: Level.of(kept) for number, kept in self.few_labels_.items()}
-        known = {number: max(level for level in levels if level <= number) for number in (0, *n_labels)}
-        asked = {number: levels[level] for number, level in known.items()}
-        features = FeatureScale(**self.feature_scale_).standardised(with_scores(encoded[readable], rows.probabilities))
-        rng = np.random.default_rng(random_state)
-        found = gain_in_domains(promise, TaughtRows(rows, features), asked, self.label_rows, rng)
-        by_number = {
-            number: pd.DataFrame({"set_size": sizes, "at_target": held}, pd.Index(coded.names, tupleize_cols=False))
-            for number, (sizes, held) in found.items()
-        }
-        return pd.concat(by_number, names=["labels", "domain"])
+    def _features(self, rows: Scored) -> NDArray[np.float64]:
+        """Return the standardised features of rows, their scores beside them."""
+        found = with_scores(np.asarray(rows.encoded), rows.probabilities)
+        return FeatureScale(**self.feature_scale_).standardised(found)
 
     def encoded_features(self, X: Any) -> NDArray[Any]:
         """Return the features of rows that labels are learned by: a table's encoded columns, or a network's last."""
@@ -308,14 +258,13 @@ class PromisedPredictor(CalibratedPredictor):
         """The numbers of labels that are calibrated."""
         return tuple(getattr(self, "few_labels_", ()))
 
-    def _learned(
-        self, level: int, scale: FeatureScale, features: NDArray[Any], probabilities: NDArray[Any], labels: NDArray[Any]
-    ) -> dict[str, Any]:
+    def _learned(self, level: int, rows: Scored, labels: NDArray[Any]) -> dict[str, Any]:
         """Return the correction that the labelled rows of a domain teach, of features that are cut."""
         known = labels != MISSING_LABEL
-        stack = scale.standardised(features[known])[None], probabilities[known][None], labels[known][None]
+        taught, projection = rows.of(known), FeatureScale(**self.feature_scale_).projection
+        stack = self._features(taught)[None], taught.probabilities[None], labels[known][None]
         weights, bias = (part[0] for part in learn_correction(*stack, self.few_labels_[level]["prior_scale"]))
-        return {"weights": weights if scale.projection is None else scale.projection @ weights, "bias": bias}
+        return {"weights": weights if projection is None else projection @ weights, "bias": bias}
 
     @property
     def mean_(self) -> MeanOfModels:
@@ -331,7 +280,7 @@ class PromisedPredictor(CalibratedPredictor):
     def _of_later_rows(self, adaptation: dict[str, Any], rows: Scored, n_evidence: int) -> NDArray[np.float64]:
         """Return the thresholds of later rows that rows of one domain set, by label; they count as so many rows."""
         domains = np.zeros(len(rows.scores), np.int64)
-        evidence = self_calibrated_thresholds(*rows, domains, self.own_criterion, 1)
+        evidence = self_calibrated_thresholds(*rows[:2], domains, self.own_criterion, 1)
         return self._by_label(AdaptiveThresholds(**adaptation).of_evidence(evidence, np.array([n_evidence]))[0])
 
     def _too_few_labels(self, n_labels: int) -> str:
@@ -387,11 +336,7 @@ class PromisedPredictor(CalibratedPredictor):
         All rows of a domain come in one call; a domain that is in the record already, or that training has seen, is
         rejected. The record keeps counts and residuals, no rows, and is saved with the model.
         """
-        return self.record_scored(self.scored(X), y, domains)
-
-    def record_scored(self, scored: Scored, y: Any, domains: Any) -> Self:
-        """Do what `record` does, for rows that were scored in blocks."""
-        self.record_ = recorded(self, scored, y, domains)
+        self.record_ = recorded(self, self.scored(X), y, domains)
         return self
 
     def record_report(self) -> DomainReport:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from domaincover.data.columns import read_numbers
 from domaincover.errors import InputError
 from domaincover.predictors.forest import Forest
-from domaincover.predictors.label_scores import input_encoder_of
+from domaincover.predictors.label_scores import ReadsColumns
 from domaincover.predictors.names import check_fitted
 
 
@@ -65,7 +65,7 @@ class NumbersPredictor(TreesPredictor):
         return self.forest_.numbers(self._numbers(X))
 
 
-class PipelinePredictor:
+class PipelinePredictor(ReadsColumns):
     """A table's encoding, and trees that predict from its numbers."""
 
     steps: list[tuple[str, Any]]
@@ -86,20 +86,14 @@ class PipelinePredictor:
         return self.steps[-1][1].classes_
 
     @property
-    def n_features_in_(self) -> int:
-        """Number of columns seen in `fit`."""
-        return int(self.steps[0][1].n_features_in_)
-
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        """Names of the columns, if the encoding has them."""
-        return self.steps[0][1].feature_names_in_
+    def _reader(self) -> Any:
+        return self.steps[0][1]
 
     def __getitem__(self, place: int) -> Any:
         return self.steps[place][1]
 
 
-class CodedPredictor:
+class CodedPredictor(ReadsColumns):
     """A classifier fitted to the places of labels among the sorted labels of its rows, and read by their names."""
 
     classes_: NDArray[Any]
@@ -115,19 +109,8 @@ class CodedPredictor:
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     @property
-    def n_features_in_(self) -> int:
-        """Number of columns."""
-        return int(self.estimator_.n_features_in_)
-
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        """Names of the columns, if the classifier has them."""
-        return self.estimator_.feature_names_in_
-
-    @property
-    def input_encoder_(self) -> Any:
-        """What turns a table's columns into numbers."""
-        return input_encoder_of(self.estimator_)
+    def _reader(self) -> Any:
+        return self.estimator_
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "estimator_")

@@ -30,10 +30,8 @@ from domaincover.promises.certificate_text import percent, probability
 from domaincover.terminal.text import counted, wrapped
 
 MOST_SPARED = 5
-INDENT = 14
 ASKED = "--domain-confidence"
 MOST = 10**9
-Row = tuple[int | str | None, str]  # a number, or none, and words
 LEAST_SHARE = 1e-9  # below, sizes exceed float precision
 
 
@@ -83,9 +81,51 @@ class DomainPlan:
 
     def text(self, width: int = 100) -> str:
         """Return the plan in sentences, no line longer than the width."""
-        parts = [_aim(self), _calibration(self), _certificate(self)]
-        parts += [] if self.with_domains is None else [_allowed(self, self.with_domains)]
-        return "\n\n".join(_lines(rows, width) for rows in parts)
+        certain, asked = percent(1 - self.delta), f"{ASKED} {1 - self.epsilon:g}"
+        first, *others = self.calibration
+        by_size = [
+            f"{100 * certainty(m, self.epsilon):.0f} % with {m:,} domains"
+            for m in (self.n_domains_marginal, first.n_domains)
+        ]
+        parts = [
+            [
+                f"The aim: at most {percent(self.epsilon)} of new domains miss the target. At target means that every "
+                f"label is caught at least {percent(self.target_recall)} of the time. The promise may fail, by an "
+                f"unlucky draw of the domains at hand, with a probability of at most {percent(self.delta)}. Domains "
+                "are counted as new ones will come: years of one hospital are one domain where hospitals are new."
+            ],
+            [
+                "1. Calibrate on domains kept out of training. Any model, any number of features.",
+                f"- {self.n_domains_marginal:,} domains if it is enough that the promise holds on average over draws "
+                f"({asked}): as many lowest thresholds are passed over as the average allows, so the certainty is "
+                f"{' and '.join(by_size)};",
+                f"- {first.n_domains:,} domains and {ASKED} {first.domain_confidence:g} for {certain} certainty; or "
+                "more, with lowest thresholds passed over, so that sets get smaller: "
+                + ", ".join(f"{size.n_spared} of {size.n_domains:,} ({size.domain_confidence:g})" for size in others)
+                + ";",
+                "- what 100 labels of a new domain teach is calibrated where most domains have 200 rows or more.",
+            ],
+            [
+                "2. Show it afterwards, by a certificate from other domains that the model has not seen.",
+                f"- {first.n_domains:,} domains if none of them misses the target; or "
+                + ", ".join(f"{size.n_spared} of {size.n_domains:,}" for size in others)
+                + " may miss;",
+                f"- {self.n_examples_to_show:,} examples of each label in each of them, at least: fewer cannot show a "
+                f"true recall of {percent(self.target_recall)}, even if all are caught.",
+            ],
+        ]
+        if (allowed := self.with_domains) is not None:
+            most = "of new domains at target is the most that"
+            parts.append(
+                [
+                    f"With {counted(allowed.n_domains, 'domain')}:",
+                    f"- {probability(allowed.marginal_confidence)} {most} calibration on them can promise on average;",
+                    f"- {probability(allowed.conditional_confidence)} {most} it can promise with {certain} certainty "
+                    f"({ASKED} {allowed.domain_confidence:g}), and what a certificate shows if none of them misses.",
+                ]
+            )
+        lines = [[line for words in part for line in wrapped(words, width, then="  ")] for part in parts]
+        return "\n\n".join("\n".join(part) for part in lines)
 
     def __str__(self) -> str:
         return self.text()
@@ -211,80 +251,3 @@ def _check_small(value: float, what: str) -> None:
     check_share(value, what)
     if value < LEAST_SHARE:
         raise InputError(f"{what} must be at least {LEAST_SHARE:g}, got {value:g}.")
-
-
-def _aim(plan: DomainPlan) -> list[Row]:
-    aim = (
-        f"The aim: at most {percent(plan.epsilon)} of new domains miss the target. At target means that every label is "
-        f"caught at least {percent(plan.target_recall)} of the time. The promise may fail, by an unlucky draw of the "
-        f"domains at hand, with a probability of at most {percent(plan.delta)}. Domains are counted as new ones will "
-        "come: years of one hospital are one domain where hospitals are new."
-    )
-    return [(None, aim)]
-
-
-def _calibration(plan: DomainPlan) -> list[Row]:
-    few, first = plan.n_domains_marginal, plan.calibration[0]
-    asked, certain = f"{ASKED} {1 - plan.epsilon:g}", percent(1 - plan.delta)
-    by_size = " and ".join(
-        f"{100 * certainty(m, plan.epsilon):.0f} % with {m:,} domains" for m in (few, first.n_domains)
-    )
-    return [
-        (None, "1. Calibrate on domains kept out of training. Any model, any number of features."),
-        (few, f"domains if it is enough that the promise holds on average over draws ({asked})"),
-        (first.n_domains, f"domains and {ASKED} {first.domain_confidence:g} for {certain} certainty"),
-        (
-            None,
-            f"   With {asked} more of them are passed over, as many as the average allows: the certainty is {by_size}.",
-        ),
-        (None, "   With more domains, the lowest thresholds can be passed over, so that sets get smaller:"),
-        ("domains", f"{'passed over':>11}  {'confidence':>10}  {'at target, on average':>21}"),
-        *(
-            (size.n_domains, f"{size.n_spared:>11}  {size.domain_confidence:>10g}  {percent(size.mean_confidence):>21}")
-            for size in plan.calibration
-        ),
-        (
-            None,
-            "   What 100 labels of a new domain teach is calibrated where most domains have 200 rows or more.",
-        ),
-    ]
-
-
-def _certificate(plan: DomainPlan) -> list[Row]:
-    first, *others = plan.calibration
-    more = ", ".join(f"{size.n_spared} of {size.n_domains:,}" for size in others)
-    shown = f"fewer cannot show a true recall of {percent(plan.target_recall)}, even if all are caught"
-    return [
-        (None, "2. Show it afterwards, by a certificate from other domains that the model has not seen."),
-        (first.n_domains, f"domains if none of them misses the target; or {more} may miss"),
-        (plan.n_examples_to_show, f"examples of each label in each of them, at least: {shown}"),
-    ]
-
-
-def _allowed(plan: DomainPlan, allowed: WithDomains) -> list[Row]:
-    certain = (
-        f"of new domains at target is the most that it can promise with {percent(1 - plan.delta)} certainty "
-        f"({ASKED} {allowed.domain_confidence:g}), and what a certificate shows if none of them misses"
-    )
-    average = "of new domains at target is the most that calibration on them can promise on average"
-    return [
-        (None, f"With {counted(allowed.n_domains, 'domain')}:"),
-        (probability(allowed.marginal_confidence), average),
-        (probability(allowed.conditional_confidence), certain),
-    ]
-
-
-def _lines(rows: list[Row], width: int) -> str:
-    """Return words alone from margin to margin, and numbers with their words in two columns."""
-    lines: list[str] = []
-    for number, words in rows:
-        if number is None:
-            lines += wrapped(words, width, then="" if len(rows) == 1 else "   ")
-        else:
-            shown = f"{number:,}" if isinstance(number, int) else number
-            lines += (
-                [f"{shown:>{INDENT - 2}}  {words}"]
-                if words[0] == " "
-                else wrapped(words, width, f"{shown:>{INDENT - 2}}  ", " " * INDENT)
-            )
-    return "\n".join(lines)

@@ -20,9 +20,8 @@ from domaincover.promises.certificate_text import (
 )
 from domaincover.promises.certificates import Certificate, Evidence
 from domaincover.promises.verdict import verdict_lines
-from domaincover.report.domain_bars import size_histogram
 from domaincover.report.domain_headline import claim_in_words
-from domaincover.report.domain_reports import n_at_target, worst_first
+from domaincover.report.domain_reports import n_at_target, size_bars, worst_first
 from domaincover.report.domain_table import domain_columns
 from domaincover.report.readable import shown_names
 from domaincover.report.template import rendered
@@ -72,7 +71,7 @@ def write_certificate_page(
         },
         promise=promise or NO_PROMISE,
         seen=f"In {n_held} of {n_domains} domains {claim_in_words(shown)}{THRESHOLDS[certificate.thresholds]}.",
-        sizes=size_histogram(shown),
+        sizes=size_bars(shown),
         columns=[column for column in columns if not column.of_label and column.head not in LEFT_OUT],
         n_domains=n_domains,
         most_domains=MOST_DOMAINS_IN_PRINT,

@@ -1,21 +1,30 @@
-"""An HTML page on a set-valued model's results by domain: set sizes, a chart, and a table to sort and search."""
+"""An HTML page on a set-valued model's results by domain: set sizes, statistics, and a table to sort and search."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from domaincover.criteria import TargetRecall
 from domaincover.evaluation import DomainReport
 from domaincover.files import write_whole
+from domaincover.predictors.adapted_domains import AdaptedDomains
 from domaincover.promises.certificates import Certificate
 from domaincover.report.certificate_page import certified
-from domaincover.report.domain_adaptation import DomainAdaptation
-from domaincover.report.domain_bars import label_bars, recall_bins, size_histogram, threshold_tracks
-from domaincover.report.domain_chart import MOST_ROWS, caption_lines, domain_chart, domain_chart_data
 from domaincover.report.domain_headline import summary_lines, target_in_words
-from domaincover.report.domain_reports import Reports, measure_of, worst_first, worst_order
+from domaincover.report.domain_reports import (
+    Reports,
+    all_targets,
+    label_targets,
+    measure_of,
+    size_bars,
+    track_start,
+    worst_first,
+    worst_order,
+)
 from domaincover.report.domain_table import domain_columns, summary_texts
+from domaincover.report.readable import recall_text
 from domaincover.report.template import rendered
 
 LEAST_ROWS_TO_SEARCH = 15
@@ -33,7 +42,7 @@ def write_domain_page(
     kind: str = "unseen",
     certificate: Certificate | None = None,
     certificate_notes: Sequence[str] = (),
-    adaptation: DomainAdaptation | None = None,
+    adaptation: AdaptedDomains | None = None,
     label_gain: pd.DataFrame | None = None,
     verdict: Sequence[str] = (),
     by: str | None = None,
@@ -51,8 +60,7 @@ def write_domain_page(
     shown = worst_first(reports, target_recall)
     model = next(iter(shown.values()))
     headline, *lines = summary_lines(_spoken_of(reports), target_recall, kind=kind)
-    data = domain_chart_data(reports, target_recall)
-    drawn = data.worst(MOST_ROWS)
+    marks, targets = _marks(shown), all_targets(model)
     if adaptation is not None:
         adaptation = adaptation.subset(worst_order(next(iter(reports.values())), target_recall))
     page = rendered(
@@ -61,11 +69,8 @@ def write_domain_page(
         verdict=list(verdict),
         headline=headline,
         notes=[*lines, *notes],
-        sizes=size_histogram(model),
-        recalls=recall_bins(shown, data.targets) if len(model.domain_names) > MOST_ROWS else None,
-        thresholds=None if adaptation is None else threshold_tracks(drawn, adaptation.subset(slice(MOST_ROWS))),
-        label_bars=None if label_gain is None or len(label_gain) < 2 else label_bars(label_gain),
-        looks=data.looks,
+        sizes=size_bars(model),
+        label_gain=None if label_gain is None or len(label_gain) < 2 else label_gain.reset_index().to_dict("records"),
         summaries={name: summary_texts(report) for name, report in shown.items()},
         by=by,
         groups={name: summary_texts(report.under(target_recall)) for name, report in (groups or {}).items()},
@@ -73,10 +78,12 @@ def write_domain_page(
         target=target_in_words(target_recall),
         measure=measure_of(model),
         ascending=not isinstance(target_recall, Mapping),  # by the measure; by the distance to each label's target
-        charts={"domains": domain_chart(drawn)},
-        caption=" ".join(caption_lines(data)),
-        most_rows=MOST_ROWS,
+        charts={},
         columns=domain_columns(shown, adaptation),
+        marks=marks,
+        low=track_start(min(place for of_domain in marks for _, place, _ in of_domain), targets),
+        targets=targets,
+        baseline=list(shown)[1] if len(shown) > 1 else None,
         n_domains=len(model.domain_names),
         searchable=len(model.domain_names) >= LEAST_ROWS_TO_SEARCH,
         wide=len(model.label_names) > MOST_LABELS_IN_PRINT,
@@ -84,6 +91,28 @@ def write_domain_page(
         settings=settings or {},
     )
     write_whole(Path(path), page)
+
+
+def _marks(shown: Mapping[str, DomainReport]) -> list[list[tuple[str, float, str]]]:
+    """Return the marks of each domain's chart: their look, the recall where they stand, and what they are."""
+    (_, model), *others = shown.items()
+    targets, every, measure = label_targets(model), all_targets(model), measure_of(model)
+    rows = []
+    for row in range(len(model.domain_names)):
+        of_labels = zip(model.label_names, model.recall[row], targets, model.n_by_label[row], strict=True)
+        marks = [
+            ("dot miss" if recall < target else "dot", float(recall), f"{name}: {recall_text(recall, every)} (n = {n})")
+            for name, recall, target, n in of_labels
+            if not np.isnan(recall)
+        ]
+        if model.is_coverage:
+            value = float(model.coverage[row])
+            marks.append(("line", value, f"{measure}: {recall_text(value, every)}"))
+        for name, other in others[:1]:
+            value = float(other.min_recall[row])
+            marks.append(("ring", value, f"{measure} of {name}: {recall_text(value, every)}"))
+        rows.append(marks)
+    return rows
 
 
 def _spoken_of(reports: Reports) -> Reports:

@@ -1,9 +1,10 @@
-"""Reports of one or more methods on the same domains: checked, worst domain first, with printable names."""
+"""Reports of one or more methods on the same domains: checked, worst domain first, with printable names; bars."""
 
 import dataclasses
 import math
 import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from domaincover.evaluation import DomainReport
 from domaincover.report.readable import shown_names
 
 Reports = Mapping[str, DomainReport]
+MOST_SIZES = 9
 
 
 def worst_first(reports: Reports, target_recall: TargetRecall) -> dict[str, DomainReport]:
@@ -41,19 +43,9 @@ def worst_order(report: DomainReport, target_recall: TargetRecall | None = None)
     return sorted(rows, key=lambda row: (margin[report.domain_names[row]], _natural(names[row])))
 
 
-def lowest_labels(report: DomainReport) -> NDArray[np.int64]:
-    """Return the code of the constrained label with the smallest recall in each domain."""
-    is_free = np.zeros(len(report.label_names)) if report.criterion is None else ~report.criterion.constrained
-    return _lowest(np.where(is_free, np.nan, report.recall))
-
-
-def worst_labels(report: DomainReport) -> NDArray[np.int64]:
-    """Return the code of the constrained label in each domain that is farthest below its target, or least above it."""
-    return _lowest(report.recall - report.judged_by.targets)
-
-
-def _lowest(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    return np.where(np.isnan(values), np.inf, values).argmin(axis=1)
+def lowest(recalls: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the place of the smallest recall, or distance from a target, in each row."""
+    return np.where(np.isnan(recalls), np.inf, recalls).argmin(axis=1)
 
 
 def all_targets(report: DomainReport) -> list[float]:
@@ -70,6 +62,46 @@ def label_targets(report: DomainReport) -> list[float]:
 def measure_of(report: DomainReport) -> str:
     """Return what is compared with the target."""
     return "coverage" if report.is_coverage else "min recall"
+
+
+class Bar(NamedTuple):
+    """How many sets have a size, as a share of all sets, and of the most frequent size."""
+
+    name: str
+    n: int
+    share: float
+    length: float
+
+
+def size_bars(report: DomainReport) -> list[Bar]:
+    """Return a bar for each size of sets from 0 (or 1, if no set is empty) to the largest; from ten on together."""
+    counts = report.sets_by_size
+    first, last = (0 if counts[0] else 1), max(int(np.flatnonzero(counts).max()), 1)
+    by_name = {str(size): int(counts[size]) for size in range(first, min(last, MOST_SIZES) + 1)}
+    if last > MOST_SIZES:
+        by_name[f"{MOST_SIZES + 1}–{last}"] = int(counts[MOST_SIZES + 1 :].sum())
+    n_all, most = sum(by_name.values()), max(by_name.values())
+    return [Bar(name, n, n / n_all, n / most) for name, n in by_name.items()]
+
+
+def sizes_in_words(counts: NDArray[np.int64]) -> str:
+    """Return the share of sets of each size in a line; sizes from six on are counted together.
+
+    >>> print(sizes_in_words(np.array([4, 140, 50, 6])))
+    Labels per set (200 sets): none 2 %, one 70 %, two 25 %, three 3 %.
+    >>> print(sizes_in_words(np.array([0, 99, 0, 0, 0, 0, 0, 1, 0])))
+    Labels per set (100 sets): one 99 %, six or more 1 %.
+    """
+    n, names = int(counts.sum()), ("none", "one", "two", "three", "four", "five")
+    by_name = dict(zip(names, counts.tolist(), strict=False)) | {"six or more": int(counts[len(names) :].sum())}
+    shares = ", ".join(f"{name} {100 * count / n:.0f} %" for name, count in by_name.items() if count)
+    return f"Labels per set ({n:,} sets): {shares}."
+
+
+def track_start(lowest: float, targets: list[float]) -> float:
+    """Return where an axis of recalls that ends at 1 begins, below the lowest recall and all targets."""
+    lowest = min(lowest, *targets)
+    return max(math.floor(10 * lowest) / 10 - 0.1, 0.0) if lowest < 1 else 0.0
 
 
 def n_at_target(report: DomainReport) -> int:

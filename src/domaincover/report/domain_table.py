@@ -1,28 +1,33 @@
 """Tables of domains and of methods: their columns, and both as text for a terminal, within the given width."""
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from domaincover.criteria import TargetRecall
 from domaincover.evaluation import DomainReport
-from domaincover.report.domain_adaptation import DomainAdaptation
-from domaincover.report.domain_headline import claim_in_words, size_text, target_in_words
+from domaincover.predictors.adapted_domains import AdaptedDomains
+from domaincover.report.domain_headline import claim_in_words, size_text, summary_lines, target_in_words
 from domaincover.report.domain_reports import (
     Reports,
     all_targets,
     label_targets,
+    lowest,
     measure_of,
     n_at_target,
+    sizes_in_words,
     worst_first,
-    worst_labels,
+    worst_order,
 )
 from domaincover.report.readable import ABSENT, bound_text, percent, recall_text, shortened, shown_names
 from domaincover.terminal.text import TextColumn, fitted, table_of, total, written
 
 BELOW = "▼"
 MOST_LABEL_COLUMNS = 6
+MOST_ROWS = 30  # of a printed report or a notebook
 LONGEST_HEAD = 12
 SHORTEST_NAME = 8
 PERCENTILE, BY_CHANCE, BY_LOT = "10th percentile", "By chance alone", "By lot"
@@ -52,18 +57,19 @@ class DomainColumn(NamedTuple):
     turn: int = 0  # in which a terminal that is too narrow leaves it out
 
 
-def domain_columns(shown: Mapping[str, DomainReport], adaptation: DomainAdaptation | None = None) -> list[DomainColumn]:
+def domain_columns(shown: Mapping[str, DomainReport], adaptation: AdaptedDomains | None = None) -> list[DomainColumn]:
     """Return the full table of domains, column by column, of reports under a target."""
     (_, model), *others = shown.items()
     measure = "worst recall" if isinstance(model.judged_by.given, Mapping) else measure_of(model)
     n_labels = len(model.label_names)
-    what, worst = measure.capitalize(), worst_labels(model)
+    what, worst = measure.capitalize(), lowest(model.recall - model.judged_by.targets)
     rows = range(len(worst))
     short = shortened([str(name) for name in model.label_names], LONGEST_HEAD)
     targets, every = label_targets(model), all_targets(model)
 
     def reached(report: DomainReport) -> list[Cell]:
-        values = report.coverage if report.is_coverage else report.recall[rows, worst_labels(report)]
+        own = lowest(report.recall - report.judged_by.targets)
+        values = report.coverage if report.is_coverage else report.recall[rows, own]
         known = zip(values, report.at_target(), strict=True)
         return [Cell(recall_text(value, every), round(float(value), 6), not is_at) for value, is_at in known]
 
@@ -108,6 +114,35 @@ def domain_table(
     notes = [_rest(model, n_rows)] if n_rows < n_domains else []
     notes.append(f"{BELOW} below the target of {target_in_words(target_recall)}")
     return _with_notes(fitted([*others[:n_first], *wide, *others[n_first:]], width), notes, width, color)
+
+
+def report_text(report: DomainReport) -> str:
+    """Return the domains worst first, how large sets are, and the headline if the report has a target."""
+    sizes = sizes_in_words(report.sets_by_size)
+    if report.criterion is None:
+        table = report.to_frame().sort_values("min_recall", kind="stable").to_string(max_rows=MOST_ROWS)
+        return "\n".join([table, sizes])
+    target, reports = report.criterion.given, {"model": report}
+    lines = [*summary_lines(reports, target, kind=""), sizes, *filter(None, [report.not_counted()])]
+    return "\n".join([domain_table(reports, target), *lines])
+
+
+def report_html(report: DomainReport, summary: str = "") -> str:
+    """Return a summary, or else the headline, and the domains, worst first, for a notebook; names are escaped."""
+    frame, targets = report.to_frame(), []
+    if report.criterion is None:
+        frame = frame.sort_values("min_recall", kind="stable")
+    else:
+        frame, targets = frame.iloc[worst_order(report)], all_targets(report)
+        summary = summary or f"<p>{escape(summary_lines({'model': report}, report.criterion.given, kind='')[0])}</p>"
+    table = frame.to_html(float_format=lambda value: recall_text(value, targets), na_rep=ABSENT, max_rows=MOST_ROWS)
+    return f"{summary}{table}"
+
+
+def reports_html(reports: Reports, target_recall: TargetRecall) -> str:
+    """Return a table with a row for each method, and the first one's domains; names are escaped."""
+    rows = {name: summary_texts(report.under(target_recall)) for name, report in reports.items()}
+    return report_html(next(iter(reports.values())), pd.DataFrame(rows).T.to_html())
 
 
 def summary_table(reports: Reports, target_recall: TargetRecall, *, width: int = 110, color: bool = False) -> str:
@@ -173,7 +208,7 @@ def _recalls(recalls: Any, target: float) -> list[Cell]:
     ]
 
 
-def _adaptation_columns(adaptation: DomainAdaptation) -> list[DomainColumn]:
+def _adaptation_columns(adaptation: AdaptedDomains) -> list[DomainColumn]:
     """Return the p-values, the unusual ones marked, and the mean shifts of thresholds."""
     p_values = [
         Cell(ABSENT) if np.isnan(p) else Cell(f"{p:.2g}", round(float(p), 6), bool(p <= adaptation.level))

@@ -11,7 +11,7 @@ from domaincover.files import write_whole
 from domaincover.predictors.promised_predictor import UNFAMILIAR, PromisedPredictor
 from domaincover.promises.verdict import CONFIDENCE, log_e_model, share_bounds, verdict_lines
 from domaincover.report.domain_headline import target_in_words
-from domaincover.report.domain_reports import all_targets, lowest_labels, measure_of
+from domaincover.report.domain_reports import all_targets, lowest, measure_of, track_start
 from domaincover.report.readable import ABSENT, recall_text, shown_names
 from domaincover.report.template import rendered
 
@@ -30,8 +30,7 @@ def write_record_page(path: Path, model: PromisedPredictor, lines: Sequence[str]
     """Write the record as one file that needs no network and no script."""
     report, rows = model.record_report(), _rows(model)
     targets = all_targets(report)
-    lowest = min(float(report.min_recall.min()), *targets)
-    low = max(np.floor(10 * lowest) / 10 - 0.1, 0.0) if lowest < 1 else 0.0
+    low = track_start(float(report.min_recall.min()), targets)
     page = rendered(
         "record_page.html",
         title=f"Record of {settings.get('model', 'a model')}",
@@ -54,11 +53,11 @@ def write_record_page(path: Path, model: PromisedPredictor, lines: Sequence[str]
 def _rows(model: PromisedPredictor) -> list[dict[str, object]]:
     """Return what is shown of each domain of the record, with the share at target so far and its bounds."""
     report, p_values = model.record_report(), model.record_.p_values
-    labels, at_target, targets = shown_names(report.label_names), report.at_target(), all_targets(report)
+    at_target, targets, lowest_groups = report.at_target(), all_targets(report), lowest(report.group_recall)
     n_held, n = np.cumsum(at_target), np.arange(1, len(at_target) + 1)
     lows, highs = share_bounds(n_held, n, 1 - CONFIDENCE)
     e_values = np.exp(np.minimum(log_e_model(n_held, n, model.domain_confidence), np.log(LARGEST_SHOWN)))
-    lowest = [""] * len(n) if report.is_coverage else [labels[k] for k in lowest_labels(report)]
+    groups = [""] if report.is_coverage else report.judged_by.group_names(shown_names(report.label_names))
     return [
         {
             "name": name,
@@ -66,7 +65,7 @@ def _rows(model: PromisedPredictor) -> list[dict[str, object]]:
             "is_at": bool(at_target[k]),
             "value": float(report.min_recall[k]),
             "recall": recall_text(report.min_recall[k], targets),
-            "of_label": lowest[k],
+            "of_label": groups[lowest_groups[k]],
             "size": f"{report.set_size[k]:.2f}",
             "p_value": ABSENT if np.isnan(p_values[k]) else f"{p_values[k]:.2g}",
             "is_flagged": bool(model.can_adapt and p_values[k] <= model.unfamiliar_level),

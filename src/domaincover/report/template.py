@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from domaincover.promises.certificate_text import WORTH_SAYING, interval_text, probability
 from domaincover.promises.certificate_text import percent as confidence
-from domaincover.report.readable import ABSENT, GLYPHS, percent, sentence
+from domaincover.report.readable import ABSENT, percent, sentence
 
 if TYPE_CHECKING:
     import jinja2
@@ -37,7 +37,6 @@ def templates() -> "jinja2.Environment":
         "percent": percent,
         "percentage": lambda share: "<1" if 0 < share < 0.005 else f"{100 * share:.0f}",  # 0 only for nothing
         "place": lambda share: f"{100 * share:.2f}%",  # of a mark on a bar
-        "glyph": GLYPHS.__getitem__,
         "confidence": confidence,
         "probability": probability,
         "interval": interval_text,

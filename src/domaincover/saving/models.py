@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from domaincover.estimators.base import SetClassifier
-    from domaincover.estimators.table_network import MakeNetwork
+    from domaincover.estimators.network import MakeNetwork
 
 __all__ = ["load", "load_extra", "load_to_predict", "model_checksum", "save", "write_record"]
 

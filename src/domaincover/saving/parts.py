@@ -27,8 +27,8 @@ from domaincover.predictors.promised_predictor import PromisedPredictor
 from domaincover.saving.values import Json, from_json, raise_unsupported, to_json
 
 if TYPE_CHECKING:
-    from domaincover.estimators.backbones import Backbone
-    from domaincover.estimators.table_network import MakeNetwork
+    from domaincover.estimators.network import MakeNetwork
+    from domaincover.estimators.source_network import Backbone
 
 
 class Home(NamedTuple):
@@ -56,13 +56,11 @@ OF_TREES = {  # whose trees are saved, and predict, as a `Forest`
 }
 ESTIMATORS = {
     **OF_TREES,
-    "Backbone": Home("domaincover.estimators.backbones"),
+    "Backbone": Home("domaincover.estimators.source_network"),
     "CodedLabels": Home("domaincover.estimators.scorer_fits", (TREES[0], "CodedPredictor")),
     "ConformalSetClassifier": Home("domaincover.estimators.conformal", (CALIBRATED, "ConformalPredictor")),
-    "DomainGeneralizationClassifier": Home(
-        "domaincover.estimators.domain_generalization", (NETWORKS, "SingleLabelPredictor")
-    ),
-    "ERMClassifier": Home("domaincover.estimators.erm", (NETWORKS, "SingleLabelPredictor")),
+    "DomainGeneralizationClassifier": Home("domaincover.estimators.single_label", (NETWORKS, "SingleLabelPredictor")),
+    "ERMClassifier": Home("domaincover.estimators.single_label", (NETWORKS, "SingleLabelPredictor")),
     "MeanClassifier": Home("domaincover.estimators.mean", ("domaincover.predictors.label_scores", "MeanPredictor")),
     "Pipeline": Home("sklearn.pipeline", (TREES[0], "PipelinePredictor")),
     "PromisedIntervalRegressor": Home(
@@ -267,7 +265,7 @@ class PartsReader:
     def _backbone(self, number: int, model: Backbone) -> Backbone:
         import safetensors.torch
 
-        from domaincover.estimators.backbones import Backbone
+        from domaincover.estimators.source_network import Backbone
 
         name = f"part-{number}.safetensors"
         tensors, config = safetensors.torch.load(self._files[name]), json.loads(model.config_)

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from domaincover import DomainDataset, GaussianDomains, SetCoverClassifier
-from domaincover.estimators.judges import HeldOutDomains, LowestLoss, SmallestSets, verdicts
+from domaincover.estimators.stacked_fit import HeldOutDomains, LowestLoss, SmallestSets, verdicts
 from domaincover.networks.perceptrons import linear
 from domaincover.thresholds import criterion_for
 
@@ -15,7 +15,7 @@ of_each = pytest.mark.parametrize("network", NETWORKS)
 
 
 def smallest_sets(held_out, target, min_cell_size):
-    return SmallestSets(held_out, criterion_for(target, range(held_out.n_labels)), min_cell_size)
+    return SmallestSets(held_out, criterion_for(target, range(held_out.labels.max() + 1)), min_cell_size)
 
 
 def scores_of(network):

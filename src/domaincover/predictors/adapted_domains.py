@@ -1,4 +1,4 @@
-"""Adapted thresholds by domain: their shifts, and unusual domains."""
+"""What domains' own unlabelled rows gave them: thresholds, their shifts, p-values, and which domains are unusual."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.data.dataset import texts
-from domaincover.predictors.promised_predictor import moved_domains
-from domaincover.report.readable import printable
+from domaincover.terminal.text import cut
 
 MOST_UNUSUAL = 5  # named in a warning
+LONGEST_NAME = 60
 
 
-class DomainAdaptation(NamedTuple):
-    """Adapted and fixed thresholds, and the p-value of each domain, in the order of a report's domains."""
+class AdaptedDomains(NamedTuple):
+    """Adapted and fixed thresholds, and the p-value of each domain."""
 
     thresholds: NDArray[np.float64]  # domains × labels
-    fixed: NDArray[np.float64]  # labels
     p_values: NDArray[np.float64]  # domains; NaN for one with too few rows
+    fixed: NDArray[np.float64]  # labels
     level: float  # domains with a p-value up to this are unusual
 
     @property
     def moved(self) -> NDArray[np.bool_]:
-        """Which domains have thresholds of their own."""
-        return moved_domains(self.thresholds, self.fixed)
+        """Which domains have thresholds of their own: with few rows, or rows that say little, they are the fixed."""
+        return np.asarray((self.thresholds != self.fixed).any(axis=1))
 
     @property
     def shift(self) -> NDArray[np.float64]:
@@ -41,22 +41,22 @@ class DomainAdaptation(NamedTuple):
         known = np.isfinite(self.shift)
         return np.nansum(self.shift, axis=1) / np.maximum(known.sum(axis=1), 1)
 
-    def subset(self, rows: Any) -> DomainAdaptation:
+    def subset(self, rows: Any) -> AdaptedDomains:
         """Return the given domains in the given order."""
         return self._replace(thresholds=self.thresholds[rows], p_values=self.p_values[rows])
 
     def records(self, label_names: Sequence[Hashable]) -> list[dict[str, Any]]:
         """Return one record per domain for strict JSON."""
         labels = texts(label_names)
+        shifts = self.shift.astype(object)
+        shifts[np.isnan(self.shift)] = None
         return [
             {
                 "p_value": None if np.isnan(p_value) else float(p_value),
                 "threshold_shift": float(mean),
-                "threshold_shift_by_label": {
-                    name: float(value) if np.isfinite(value) else None for name, value in zip(labels, row, strict=True)
-                },
+                "threshold_shift_by_label": dict(zip(labels, row.tolist(), strict=True)),
             }
-            for p_value, mean, row in zip(self.p_values, self.mean_shift, self.shift, strict=True)
+            for p_value, mean, row in zip(self.p_values, self.mean_shift, shifts, strict=True)
         ]
 
 
@@ -72,7 +72,7 @@ The promise may not hold there.'
         return None
     lowest = unusual[np.argsort(p_values[unusual], kind="stable")][:MOST_UNUSUAL]
     shown = texts([names[row] for row in lowest])
-    named = [f"{printable(name)} (p = {p_values[row]:.2g})" for name, row in zip(shown, lowest, strict=True)]
+    named = [f"{cut(name, LONGEST_NAME)} (p = {p_values[row]:.2g})" for name, row in zip(shown, lowest, strict=True)]
     more = f", … and {len(unusual) - len(lowest)} more" if len(unusual) > len(lowest) else ""
     verb = "domain is" if len(names) == 1 else "domains is" if len(unusual) == 1 else "domains are"
     return (

@@ -5,14 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from domaincover.report.domain_adaptation import DomainAdaptation, unusual_domains
-from domaincover.report.domain_bars import threshold_tracks
-from domaincover.report.domain_chart import MOST_ROWS, domain_chart_data
-from domaincover.report.domain_page import write_domain_page
+from domaincover.predictors.adapted_domains import AdaptedDomains, unusual_domains
 from domaincover.report.domain_reports import worst_first, worst_order
 from domaincover.report.domain_table import domain_columns
-
-from .made_up_domains import random_reports, report
+from tests.report.made_up_domains import report
 
 FIXED = np.array([-1.0, -np.inf, 0.5])
 
@@ -20,7 +16,7 @@ FIXED = np.array([-1.0, -np.inf, 0.5])
 def adaptation(n_domains, level=0.05):
     """Return thresholds that are told apart by their domain; the second label is in every set."""
     moved = np.arange(n_domains)[:, None] * 0.1
-    return DomainAdaptation(FIXED + moved, FIXED, (np.arange(n_domains) + 1) / 100, level)
+    return AdaptedDomains(FIXED + moved, (np.arange(n_domains) + 1) / 100, FIXED, level)
 
 
 def test_a_label_in_every_set_has_no_shift_and_does_not_count_in_the_mean():
@@ -40,26 +36,6 @@ def test_the_table_of_the_page_has_every_domain_s_own_p_value():
     assert [cell.text for cell in columns["p-value"]] == ["0.02", "0.03", "0.01"]
     assert [cell.below for cell in columns["p-value"]] == [True, False, True]
     assert [cell.text for cell in columns["Thresholds moved by"]] == ["+0.10", "+0.20", "+0.00"]
-
-
-@pytest.mark.parametrize("n_domains", [5, MOST_ROWS + 20])
-def test_the_page_has_the_thresholds_of_the_domains_that_have_a_row(tmp_path, n_domains):
-    reports = random_reports(np.random.default_rng(0), n_domains)
-    write_domain_page(tmp_path / "page.html", reports, 0.9, title="Wards", adaptation=adaptation(n_domains))
-    assert 'id="thresholds"' in (tmp_path / "page.html").read_text()
-    rows = worst_order(reports["SET-COVER"], 0.9)
-    data = domain_chart_data(reports, 0.9).worst(MOST_ROWS)
-    tracks = threshold_tracks(data, adaptation(n_domains).subset(rows).subset(slice(MOST_ROWS)))
-    assert list(tracks["by_domain"]) == [f"ward {row}" for row in rows[:MOST_ROWS]]
-    for row in rows[:MOST_ROWS]:
-        assert tracks["by_domain"][f"ward {row}"][1].words.startswith(f"label 2: {0.5 + 0.1 * row:.2f}, moved by")
-
-
-def test_without_adaptive_thresholds_the_page_has_no_chart_of_them(tmp_path):
-    write_domain_page(tmp_path / "page.html", {"model": report([[0.9] * 3])}, 0.9, title="Wards")
-    page = (tmp_path / "page.html").read_text()
-    assert 'id="thresholds"' not in page
-    assert "p-value" not in page
 
 
 def test_the_warning_names_the_most_unusual_domains_and_counts_the_others():
