@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from domaincover.criteria import TargetRecall, check_criterion
@@ -71,6 +72,12 @@ def _share_at_target(report: DomainReport, target_recall: TargetRecall) -> float
 
 def _minus_mean_size(report: DomainReport, target_recall: TargetRecall) -> float:  # noqa: ARG001
     return -float(report.set_size.mean())
+
+
+def minus_size(report: DomainReport, target_recall: TargetRecall) -> float:
+    """Return minus the mean set size over domains, where one that misses its target counts with all labels."""
+    judged = report.under(target_recall)
+    return -float(np.where(judged.margin >= 0, judged.set_size, len(report.label_names)).mean())
 
 
 min_recall_scorer = SetScorer("median min recall", _min_recall)

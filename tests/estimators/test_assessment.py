@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, GroupKFold
 
 from domaincover import (
     ConformalSetClassifier,
@@ -520,3 +522,20 @@ def test_an_assessment_in_a_notebook_shows_summary_diagnosis_and_domains_with_na
     assert "Median min recall" in text
     assert "alert(" in text
     assert "<script" not in text
+
+
+def test_a_model_is_scored_by_its_set_size_where_targets_are_kept():
+    data = GaussianDomains.of_paper(n_features=10).sample(20, 100, np.random.default_rng(0))
+    model = ConformalSetClassifier(LogisticRegression(), rule="pooled", random_state=0)
+    model.fit(data.examples, data.labels, domains=data.domains)
+    report = model.domain_report(data.examples, data.labels, data.domains)
+    kept = report.at_target(0.9)
+    assert 0 < kept.sum() < len(kept)
+    expected = -np.where(kept, report.set_size, 2).mean()
+    assert model.score(data.examples, data.labels, data.domains) == pytest.approx(expected)
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = model.__class__(LogisticRegression(), random_state=0)
+        routed.set_fit_request(domains=True).set_score_request(domains=True)
+        search = GridSearchCV(routed, {"rule": ["single", "pooled", "robust"]}, cv=GroupKFold(3))
+        search.fit(data.examples, data.labels, domains=data.domains, groups=data.domains)
+    assert search.best_params_["rule"] == "robust"

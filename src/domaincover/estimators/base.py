@@ -62,6 +62,16 @@ class SetClassifier(ClassifierMixin, SetPredictor, BaseEstimator):
 
         save(self, folder)
 
+    def score(self, X: Any, y: Any, domains: Any = None) -> float:
+        """Return minus the mean set size over domains, where one that misses its target counts with all labels.
+
+        So searches and cross-validation prefer small sets among models that keep their target, if they are given the
+        domains: `set_score_request(domains=True)` and metadata routing. None is a single domain.
+        """
+        from domaincover.scoring import minus_size
+
+        return minus_size(self.domain_report(X, y, domains), self._own_target)
+
     def _learn_targets(self, y: Any, domains: Any, n_rows: int) -> Targets:
         """Validate and encode labels and domains, and set `classes_` and `domains_`."""
         if y is None:
