@@ -1,5 +1,8 @@
 """Labels of a new domain on the command line: what they gain, which rows to label, and what is learned from them."""
 
+import json
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -89,6 +92,21 @@ def test_labels_without_further_rows_are_learned_from(folder, ward, tmp_path, he
     assert load(tmp_path / "own").adapted_["labels"] == 60
 
 
+def test_evaluate_says_what_labels_would_have_done(folder, tmp_path, here):
+    new = visits(2400, 8, seed=1, first_ward=100)
+    path = written(new, tmp_path / "new.csv")
+    code, printed, told = here("evaluate", folder, path, "--few-labels", "60,20", "--html", tmp_path / "page.html")
+    assert code == 0, told
+    lines = [line for line in printed.splitlines() if "labels of each domain" in line]
+    medians = [float(re.search(r"([\d.]+) labels per set", line)[1]) for line in lines]
+    assert [line.split(":")[0] for line in lines] == [f"With {n} labels of each domain" for n in (0, 20, 60)]
+    assert medians[2] < medians[0]
+    assert "What labels of a domain gain" in (tmp_path / "page.html").read_text()
+    records = json.loads(here("evaluate", folder, path, "--few-labels", "60", "--format", "json")[1])["few_labels"]
+    assert [record["labels"] for record in records] == [0, 60]
+    assert records[1]["set_size"] == pytest.approx(medians[2], abs=0.005)
+
+
 def test_what_cannot_be_is_refused(folder, ward, tmp_path, refused, here):
     path, _ = chosen(folder, ward, tmp_path, here, 30)
     own = ["--out", tmp_path / "own"]
@@ -96,6 +114,7 @@ def test_what_cannot_be_is_refused(folder, ward, tmp_path, refused, here):
     refused("--label and --rows come afterwards", "adapt", folder, ward, "--choose", 9, "--label", "outcome", *own)
     refused("a name that ends in .csv", "adapt", folder, ward, "--choose", 9, *own)
     refused("--out would overwrite the input table", "adapt", folder, ward, "--choose", 9, "--out", ward)
+    refused("--few-labels takes numbers such as 30,100, got 'many'", "evaluate", folder, ward, "--few-labels", "many")
     other = written(patients(50, 1, seed=2, first_ward=8), tmp_path / "other.csv")
     refused("of different domains: ward 77, ward 8", "adapt", folder, path, "--label", "outcome", "--rows", other, *own)
     short = written(pd.read_csv(ward).head(20), tmp_path / "short.csv")

@@ -1,17 +1,41 @@
-"""Shifts of intervals against scikit-learn's ridge, and what known values of a domain are worth."""
+"""Thresholds of intervals against a search, shifts against scikit-learn's ridge, and what true coverage takes."""
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 from sklearn.linear_model import Ridge
 
 from domaincover.calibration.interval_thresholds import (
     Prior,
     Rows,
+    domain_thresholds,
     draws_of,
     fit_level,
     fit_prior,
     learn_shift,
+    rows_needed,
 )
+
+
+@pytest.mark.parametrize("n_rows", [1, 9, 10, 11, 40])
+@pytest.mark.parametrize("target", [0.5, 0.8, 0.9])
+def test_a_domains_threshold_is_the_largest_that_covers_enough(n_rows, target):
+    scores = np.random.default_rng(n_rows).integers(8, size=n_rows).astype(float)  # with ties
+    padded = np.append(scores, [100.0, 100.0])[None]
+    is_real = np.arange(n_rows + 2)[None] < n_rows
+    covering = [t for t in scores if (scores >= t).mean() >= target - 1e-12]
+    assert domain_thresholds(padded, is_real, target, None) == max(covering)
+
+
+@pytest.mark.parametrize(("n_rows", "needed"), [(28, 29), (29, 29), (50, 49), (100, 96)])
+def test_true_coverage_takes_the_numbers_of_clopper_and_pearson(n_rows, needed):
+    assert rows_needed(np.array(n_rows), 0.9, 0.05) == needed
+    assert binom.sf(needed - 1, n_rows, 0.9) <= 0.05
+    assert needed > n_rows or binom.sf(needed - 2, n_rows, 0.9) > 0.05
+
+
+def test_too_few_rows_for_true_coverage_have_no_threshold():
+    assert domain_thresholds(np.zeros((1, 20)), np.ones((1, 20), bool), 0.9, 0.05) == -np.inf
 
 
 def stack(n_domains=4, n_rows=30, n_features=3):
@@ -54,7 +78,7 @@ def rows_of(spread, n_domains=40, n_rows=60):
 
 
 def test_known_values_narrow_intervals_where_domains_are_off_and_are_left_out_where_not():
-    goal = {"target": 0.9, "confidence": 0.9, "n_draws": 3}
+    goal = {"target": 0.9, "confidence": 0.9, "error": None, "n_draws": 3}
     rng = np.random.default_rng(0)
     without, with_ten = (fit_level(rows_of(2.0), k, **goal, rng=rng) for k in (0, 10))
     assert with_ten.width < 0.75 * without.width

@@ -51,6 +51,17 @@ def test_the_promise_holds_over_repetitions(noise):
     assert hits < n_draws  # the intervals are not simply wide
 
 
+def test_true_coverage_is_wider_and_holds_in_large_new_domains_when_calibrated_on_small_ones():
+    small = schools(150, 40, seed=1)
+    settings = {"score": "absolute", "few_labels": (), "random_state": 0}
+    counted = PromisedIntervalRegressor(LinearRegression(), **settings).fit(*small[:2], domains=small[2])
+    true = PromisedIntervalRegressor(LinearRegression(), coverage="true", **settings).fit(*small[:2], domains=small[2])
+    assert true.reach_ > counted.reach_
+    assert "truly at least 0.9, whatever its number of rows" in true.promise_
+    large = schools(200, 1000, seed=2)
+    assert share_at_target(true, *large) >= 0.9 - 3 * np.sqrt(0.09 / 200)
+
+
 @pytest.mark.parametrize("score", ["scaled", "absolute", "quantile"])
 def test_every_score_covers_new_domains(score):
     x, y, domains = schools(80, seed=3)

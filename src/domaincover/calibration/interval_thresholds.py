@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.calibration.adaptation import order_statistic
-from domaincover.calibration.cell_thresholds import cell_thresholds
 from domaincover.networks.threads import one_blas_thread
+from domaincover.prediction_sets import hits_needed
 
 BIASES = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
 SLOPES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4)
@@ -69,6 +69,29 @@ class Rows(NamedTuple):
     def residuals(self) -> Numbers:
         """Return by how many scales each value is above the centre."""
         return (self.values - self.centre) / self.scale
+
+
+def rows_needed(n_rows: NDArray[np.int64], target: float, error: float | None) -> NDArray[np.int64]:
+    """Return how many of a domain's rows a threshold has to cover.
+
+    Without `error`, so many that the counted coverage is at target. With it, so many that fewer than the target are
+    truly covered with probability `error` at most; more than there are, where so few rows cannot show it.
+    """
+    if error is None:
+        return hits_needed(n_rows, target)
+    from scipy.stats import binom
+
+    # the smallest j with P(Binomial(n, target) ≥ j) ≤ error
+    return np.asarray(binom.isf(error, n_rows, target), dtype=np.int64) + 1
+
+
+def domain_thresholds(scores: Numbers, is_real: NDArray[np.bool_], target: float, error: float | None) -> Numbers:
+    """Return the largest threshold that covers enough of the rows along the last axis; −∞ where none does."""
+    n_rows = is_real.sum(axis=-1)
+    needed = rows_needed(n_rows, target, error)
+    falling = -np.sort(np.where(is_real, -scores, np.inf), axis=-1)
+    picked = np.take_along_axis(falling, np.clip(needed - 1, 0, falling.shape[-1] - 1)[..., None], axis=-1)[..., 0]
+    return np.where(needed <= n_rows, picked, -np.inf)
 
 
 def reach_of(thresholds: Numbers, confidence: float) -> float:
@@ -150,6 +173,7 @@ def fit_level(
     n_known: int,
     target: float,
     confidence: float,
+    error: float | None,
     n_draws: int,
     rng: np.random.Generator,
 ) -> KnownLevel | None:
@@ -160,22 +184,23 @@ def fit_level(
     draws = list(draws_of(rows.domains, n_known, n_draws if n_known else 1, rng))
     size = max(float(np.abs(rows.residuals).mean()), np.finfo(float).tiny)
     unmoved = Prior(0.0, 0.0, np.inf, size)
-    level = _calibrated(rows, draws, unmoved, target, confidence)
+    level = _calibrated(rows, draws, unmoved, target, confidence, error)
     if n_known == 0:
         return level
-    learned = _calibrated(rows, draws, fit_prior(rows, draws[0]), target, confidence)
+    learned = _calibrated(rows, draws, fit_prior(rows, draws[0]), target, confidence, error)
     return learned if learned.width < (1 - SMALLEST_GAIN) * level.width else None
 
 
-def _calibrated(rows: Rows, draws: Sequence[KnownDraw], prior: Prior, target: float, confidence: float) -> KnownLevel:
+def _calibrated(
+    rows: Rows, draws: Sequence[KnownDraw], prior: Prior, target: float, confidence: float, error: float | None
+) -> KnownLevel:
     thresholds, factors = [], []
     for draw in draws:
         residuals, features = rows.residuals[draw.rows], rows.features[draw.rows]
         shift = learn_shift(residuals, features, draw.is_known, prior)
         moved = np.abs(residuals - shift.of(features))
         scores = (rows.half[draw.rows] / rows.scale[draw.rows] - moved) / shift.factor[:, None]
-        own, domains = scores[draw.is_counted][:, None], np.nonzero(draw.is_counted)[0]
-        thresholds.append(cell_thresholds(own, np.zeros_like(domains), domains, target)[:, 0])
+        thresholds.append(domain_thresholds(scores, draw.is_counted, target, error))
         factors.append(shift.factor)
     found = np.stack(thresholds)
     reach = reach_of(found, confidence)

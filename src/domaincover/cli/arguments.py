@@ -75,7 +75,7 @@ def cell_size() -> Any:
 
 def targets(about: str) -> Any:
     """Return an option for one target recall, or for targets by label."""
-    return option(about, metavar="[LABEL=]NUMBER", callback=_checked_targets)
+    return option(about, metavar="[LABEL=]NUMBER")
 
 
 def parsed_targets(given: Sequence[str]) -> float | dict[str, float]:
@@ -86,20 +86,11 @@ def parsed_targets(given: Sequence[str]) -> float | dict[str, float]:
     """
     by_label = {label: value for label, is_named, value in (text.rpartition("=") for text in given) if is_named}
     if by_label and len(by_label) < len(given):
-        raise InputError("give one number, or LABEL=NUMBER once for each label.")
+        raise InputError("--target-recall: give one number, or LABEL=NUMBER once for each label.")
     if not by_label and len(given) > 1:
-        raise InputError("there are several numbers; targets by label are written LABEL=NUMBER.")
+        raise InputError("--target-recall: there are several numbers; targets by label are written LABEL=NUMBER.")
     try:
         return {label: float(value) for label, value in by_label.items()} if by_label else float(given[0])
     except ValueError:
         wrong = ", ".join(map(repr, given))
-        raise InputError(f"{wrong} is neither a number such as 0.9 nor LABEL=NUMBER.") from None
-
-
-def _checked_targets(given: list[str] | None) -> list[str] | None:
-    """Reject values that are no targets, as an option of another type would."""
-    try:
-        parsed_targets(given or ["0.9"])
-    except InputError as error:
-        raise typer.BadParameter(str(error)) from None
-    return given
+        raise InputError(f"--target-recall: {wrong} is neither a number such as 0.9 nor LABEL=NUMBER.") from None

@@ -17,6 +17,8 @@ from domaincover.terminal.command_options import option, takes
 from domaincover.terminal.messages import warnings_as_notes
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from domaincover.criteria import TargetRecall
     from domaincover.data.tables import Table
     from domaincover.evaluation import DomainReport
@@ -67,6 +69,9 @@ class EvaluationOptions(LabelledTableOptions):
 class EvaluateOptions(EvaluationOptions):
     """Arguments and options of `evaluate`."""
 
+    few_labels: str | None = option(
+        "Numbers of labels, such as 30,100: also say what so many labels of each domain would have done there."
+    )
     by: str | None = column("Column with groups of rows, such as sex: report each of them, too.")
     style: Literal["table", "json"] = output_format("table")
 
@@ -80,6 +85,8 @@ def evaluate(options: EvaluateOptions) -> None:
     found = evaluated(options, options.by)
     target, certificate = found.target_recall, certificate_if_unseen(found.report, found.target_recall, found.model)
     notes = [*found.warnings, *notes_on_evaluation(found.report, found.model, found.extra)]
+    gain = None if options.few_labels is None else _label_gain(options, found)
+    notes += [] if gain is None else _gain_in_lines(gain)
     shown = Shown(
         found.reports,
         target,
@@ -87,6 +94,7 @@ def evaluate(options: EvaluateOptions) -> None:
         found.settings,
         certificate=certificate,
         adaptation=found.adaptation,
+        label_gain=gain,
         verdict=found.verdict_lines,
         by=options.by,
         groups=found.groups,
@@ -98,6 +106,7 @@ def evaluate(options: EvaluateOptions) -> None:
         return
     verdict = None if found.verdict is None else found.verdict.to_dict()
     content = {"verdict": verdict, "summary": found.report.summary(target).to_dict(), **found.both_ways(target)}
+    content |= {} if gain is None else {"few_labels": gain.reset_index().to_dict("records")}
     content["domains"] = found.records()
     if options.by is not None:
         summaries = {
@@ -106,6 +115,46 @@ def evaluate(options: EvaluateOptions) -> None:
         }
         content["by"] = {options.by: summaries}
     print_json(content)
+
+
+def _label_gain(options: EvaluateOptions, found: Evaluation) -> pd.DataFrame:
+    """Return set size and share at target by number of labels of each domain, over the domains that have the rows."""
+    import pandas as pd
+
+    from domaincover.cli.inputs import ModelColumns
+    from domaincover.cli.part_scores import SavedModel, inner_model, scored_rows
+    from domaincover.predictors.adapted_domains import sets_with_labels
+    from domaincover.predictors.names import coded_domains, label_codes
+
+    parts = [part.strip() for part in str(options.few_labels).split(",")]
+    if not all(part.isdecimal() and int(part) >= 1 for part in parts):
+        raise InputError(f"--few-labels takes numbers such as 30,100, got {options.few_labels!r}.")
+    fitted, data = SavedModel.at(options.model).load(), options.open_table()
+    inner = inner_model(fitted)
+    known = ModelColumns.of(fitted, data).read_labels(data, *options.roles(found.settings), inner.classes_.tolist())
+    with warnings_as_notes():
+        scored = scored_rows(fitted, data, with_features=True)
+    labels, domains = label_codes(known.labels, inner.classes_), coded_domains(known.domains, len(known.labels)).codes
+    summaries = {}
+    for number in (0, *sorted({int(part) for part in parts})):
+        sets, rows = sets_with_labels(inner, scored, labels, domains, number)
+        if len(rows):
+            report = inner.report_on_sets(sets, inner.classes_[labels[rows]], domains[rows])
+            summaries[number] = report.summary(found.target_recall)
+    columns = {"domains": "n_domains", "set_size": "set_size", "share_at_target": "share_at_target"}
+    values = {title: [getattr(each, name) for each in summaries.values()] for title, name in columns.items()}
+    return pd.DataFrame(values, index=pd.Index(summaries, name="labels"))
+
+
+def _gain_in_lines(gain: pd.DataFrame) -> list[str]:
+    """Say what labels of each domain would have done there."""
+    from domaincover.report.readable import percent
+
+    return [
+        f"With {n} labels of each domain: {row.set_size:.2f} labels per set at the median of the rows that come later, "
+        f"{percent(row.share_at_target)} of {row.domains:.0f} domains at target."
+        for n, row in gain.iterrows()
+    ]
 
 
 NONE_MOVED = "Thresholds are the fixed ones in every domain: their rows are too few, or say too little, to move them."

@@ -27,9 +27,11 @@ from domaincover.predictors.names import as_names, coded_domains
 
 IntervalScore = Literal["scaled", "absolute", "quantile"]
 IntervalCalibration = Literal["cross-fit", "held-out-domains", "prefit"]
+IntervalCoverage = Literal["counted", "true"]
 N_DRAWS = 5
 FEWEST_TO_LEARN = 5  # domains that show how domains differ
 FEWEST_COUNTED = 20  # rows of a domain beside those whose values are known
+ERROR_SHARE = 0.25  # of 1 − confidence, that a promise of true coverage spends on counting
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -49,6 +51,9 @@ class PromisedIntervalRegressor(IntervalPredictor, RegressorMixin, BaseEstimator
         Probability that a new domain is at target.
     score : {"scaled", "absolute", "quantile"}, default="scaled"
         Intervals are as wide as a second fit expects the error to be, equally wide, or between two quantiles.
+    coverage : {"counted", "true"}, default="counted"
+        The coverage counted on the rows of a new domain with about as many rows as the calibration domains, or the
+        coverage of a domain of any size, known exactly only with endless rows; its intervals are wider.
     calibration : {"cross-fit", "held-out-domains", "prefit"}, default="cross-fit"
         As in `PromisedSetClassifier`: "held-out-domains" is proved, the others are expected to hold.
     calibration_domains : float or None, default=None
@@ -86,6 +91,7 @@ class PromisedIntervalRegressor(IntervalPredictor, RegressorMixin, BaseEstimator
     target_coverage: float = 0.9
     domain_confidence: float = 0.9
     score: IntervalScore = "scaled"
+    coverage: IntervalCoverage = "counted"
     calibration: IntervalCalibration = "cross-fit"
     calibration_domains: float | None = None
     folds: int | None = None
@@ -121,8 +127,12 @@ class PromisedIntervalRegressor(IntervalPredictor, RegressorMixin, BaseEstimator
     def _check_settings(self) -> None:
         check_target_recall(self.target_coverage)
         check_share(self.domain_confidence, "domain confidence")
-        check_choice("score", self.score, get_args(IntervalScore))
-        check_choice("calibration", self.calibration, get_args(IntervalCalibration))
+        for name, kind in (
+            ("score", IntervalScore),
+            ("coverage", IntervalCoverage),
+            ("calibration", IntervalCalibration),
+        ):
+            check_choice(name, getattr(self, name), get_args(kind))
         if not hasattr(self.estimator, "predict"):
             raise InputError(f"{type(self.estimator).__name__} has no predict; give a regressor.")
         if hasattr(self.estimator, "predict_proba"):
@@ -143,7 +153,7 @@ class PromisedIntervalRegressor(IntervalPredictor, RegressorMixin, BaseEstimator
             raise InputError("intervals for new domains take domains to fit on and others to calibrate; there is 1.")
         if self.calibration == "cross-fit":
             return folds_of(domains, rows, min(self.folds or FOLDS, n_domains), rng)
-        needed = domains_needed(self.domain_confidence)
+        needed = domains_needed(self._rank_confidence)
         share = DEFAULT_SHARE if self.calibration_domains is None else self.calibration_domains
         n_held_out = max(round(share * n_domains), needed if self.calibration_domains is None else 1)
         is_held_out = np.isin(domains, rng.permutation(n_domains)[: min(n_held_out, n_domains - 1)])
@@ -205,16 +215,22 @@ class PromisedIntervalRegressor(IntervalPredictor, RegressorMixin, BaseEstimator
         standardised = FeatureScale(**self.feature_scale_).standardised(features)
         return Rows(values[rows], centre, half, scale, standardised, codes.astype(np.int64))
 
+    @property
+    def _rank_confidence(self) -> float:
+        """The confidence of the order statistic; counting takes a part of the error where true coverage is promised."""
+        return self.domain_confidence + (ERROR_SHARE * (1 - self.domain_confidence) if self.coverage == "true" else 0.0)
+
     def _calibrate(self, rows: Rows, rng: np.random.Generator) -> None:
         """Set the reach of intervals, without known values and with each number of them."""
-        n_by_domain, needed = np.bincount(rows.domains), domains_needed(self.domain_confidence)
+        n_by_domain, needed = np.bincount(rows.domains), domains_needed(self._rank_confidence)
+        error = None if self.coverage == "counted" else self._rank_confidence - self.domain_confidence
         levels: dict[int, KnownLevel] = {}
         for n_known in (0, *sorted(set(self.few_labels))):
             has_rows = (n_by_domain >= n_known + FEWEST_COUNTED) if n_known else np.ones(len(n_by_domain), bool)
             if n_known and has_rows.sum() < max(needed, FEWEST_TO_LEARN):
                 break
             own = rows.of(has_rows)
-            goal = self.target_coverage, self.domain_confidence
+            goal = self.target_coverage, self._rank_confidence, error
             if (level := fit_level(own, n_known, *goal, N_DRAWS, rng)) is not None:
                 levels[n_known] = level
         if len(n_by_domain) < needed or np.isinf(levels[0].reach):
@@ -229,7 +245,9 @@ class PromisedIntervalRegressor(IntervalPredictor, RegressorMixin, BaseEstimator
 
     def _promise_in_words(self, n_by_domain: NDArray[np.int64]) -> str:
         sizes = f"{n_by_domain.min():,} to {n_by_domain.max():,} rows"
-        what = f"at least {self.target_coverage:g}, counted on about as many rows as domains had here ({sizes})"
+        what = f"truly at least {self.target_coverage:g}, whatever its number of rows"
+        if self.coverage == "counted":
+            what = f"at least {self.target_coverage:g}, counted on about as many rows as domains had here ({sizes})"
         proof = "" if self.calibration == "held-out-domains" else " This is expected to hold, but not proved."
         chance = f"with probability {self.domain_confidence:g} or more"
         return f"In a new domain drawn like these, coverage is {what}, {chance}.{proof}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from domaincover.data.splits import draw_domains, n_held_out
 from domaincover.errors import InputError
 from domaincover.estimators.promised import PromisedSetClassifier
 from domaincover.evaluation import DomainReport, domain_report
+from domaincover.predictors.adapted_domains import sets_with_labels
 from domaincover.predictors.names import label_codes
 
 if TYPE_CHECKING:
@@ -149,7 +149,9 @@ def compare_scores(
     model.fit(probabilities[~new], names[codes[~new]], domains=known[2])
     reports["adapted to rows"] = judged(model.predict_set(probabilities[new], domains=of_new))
     for number in few_labels:
-        sets, rows = _with_labels(model, probabilities[new], codes[new], of_new, number)
+        if number not in model._label_levels:
+            continue  # it makes sets less than 1 % smaller
+        sets, rows = sets_with_labels(model, model.scored_with_features(probabilities[new]), codes[new], of_new, number)
         if len(rows):
             reports[f"adapted to {number} labels"] = judged(sets, rows)
     summaries = {name: report.summary(target_recall) for name, report in reports.items()}
@@ -168,23 +170,3 @@ def _probabilities(scores: Any) -> NDArray[np.float64]:
         raise InputError(f"scores must be finite numbers, rows × two or more labels, got shape {given.shape}.")
     are_probabilities = given.min(initial=0) >= 0 and np.abs(given.sum(axis=1) - 1).max(initial=0) < SUMS_TO_ONE
     return given if are_probabilities else np.asarray(softmax(given, axis=1))
-
-
-def _with_labels(
-    model: PromisedSetClassifier, X: NDArray[Any], codes: NDArray[np.int64], domains: NDArray[np.int64], number: int
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the sets of later rows, half of each domain's, with so many labels of the others; and these rows."""
-    sets, later = [np.empty((0, len(model.classes_)), dtype=bool)], [np.empty(0, np.int64)]
-    for domain in np.unique(domains):  # each is a model of its own
-        rows = np.flatnonzero(domains == domain)
-        pool, others = rows[::2], rows[1::2]
-        if len(pool) < number or number not in model._label_levels:
-            continue
-        chosen = model.choose_rows(X[pool], number)
-        given = np.full(len(pool), None, dtype=object)
-        given[chosen] = model.classes_[codes[pool][chosen]]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # labels of one kind alone teach nothing
-            sets.append(model.adapt(X[pool], given).predict_set(X[others]))
-        later.append(others)
-    return np.concatenate(sets), np.concatenate(later)

@@ -2,17 +2,50 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.data.dataset import texts
+from domaincover.prediction_sets import Sets
 from domaincover.terminal.text import cut
+
+if TYPE_CHECKING:
+    from domaincover.predictors.calibrated_predictors import Scored
+    from domaincover.predictors.promised_predictor import PromisedPredictor
 
 MOST_UNUSUAL = 5  # named in a warning
 LONGEST_NAME = 60
+HALF = 0.5  # of the rows are offered for labels
+
+
+def sets_with_labels(
+    model: PromisedPredictor, rows: Scored, labels: NDArray[np.int64], domains: NDArray[np.int64], n_labels: int
+) -> tuple[Sets, NDArray[np.int64]]:
+    """Return sets by models that have learned from labels of each domain, and the rows that these are of.
+
+    Half of a domain's rows are offered for labels, at random; the sets are those of the others, in domains with rows
+    enough. Rows have their features, and labels and domains are codes.
+    """
+    half = np.random.default_rng(0).random(len(labels)) < HALF  # the same rows for any number of labels
+    sets, later = [np.empty((0, len(model.classes_)), dtype=bool)], [np.empty(0, np.int64)]
+    for domain in np.unique(domains):  # each is a model of its own
+        pool, others = (np.flatnonzero((domains == domain) & part) for part in (half, ~half))
+        if len(pool) < n_labels or not len(others):
+            continue
+        given = np.full(len(pool), None, dtype=object)
+        if n_labels:
+            chosen = model.choose_rows(rows.of(pool), n_labels)
+            given[chosen] = model.classes_[labels[pool][chosen]]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # labels of one kind alone, or too few, teach nothing
+            adapted = model.adapt(rows.of(pool), given)
+        sets.append(adapted.corrected_scores(rows.of(others)) >= adapted.thresholds_)
+        later.append(others)
+    return np.concatenate(sets), np.concatenate(later)
 
 
 class AdaptedDomains(NamedTuple):

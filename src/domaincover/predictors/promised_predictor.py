@@ -273,6 +273,12 @@ class PromisedPredictor(CalibratedPredictor):
             return super().mean_
         return replace(super().mean_, correct=lambda found, X: self._corrected(found, self.encoded_features(X)))
 
+    def corrected_scores(self, rows: Scored) -> NDArray[np.float64]:
+        """Return the scores of rows that the model it came from has scored, with their features."""
+        if not hasattr(self, "correction_") or rows.encoded is None:
+            return rows.scores
+        return log_odds(self._corrected(rows.probabilities, rows.encoded))
+
     def _corrected(self, probabilities: NDArray[Any], encoded: NDArray[Any]) -> NDArray[np.float64]:
         features = FeatureScale(**self.feature_scale_).cut(with_scores(encoded, probabilities))
         return Correction(**self.correction_).probabilities(probabilities, features)
