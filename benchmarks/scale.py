@@ -61,7 +61,7 @@ def report() -> None:
 
 def page() -> None:
     """Write the page of 10,000 domains."""
-    from domaincover.report.domain_page import write_domain_page
+    from domaincover.report.pages import write_domain_page
 
     scores, labels, domains = _made_up(N_LABELS)
     made = domain_report(scores >= 0, labels, domains, tuple(range(N_LABELS)), tuple(range(N_DOMAINS)))

@@ -32,9 +32,9 @@ from domaincover.data.dataset import count_cells
 from domaincover.errors import InputError
 from domaincover.evaluation import domain_report
 from domaincover.promises.clopper_pearson import lower_bound
-from domaincover.report.domain_headline import summary_lines
-from domaincover.report.domain_page import write_domain_page
+from domaincover.report.domain_reports import summary_lines
 from domaincover.report.domain_table import domain_table, summary_table
+from domaincover.report.pages import write_domain_page
 from domaincover.scoring import min_recall_scorer, share_at_target_scorer
 from domaincover.training.objectives import SetCoverLoss
 

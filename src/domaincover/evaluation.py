@@ -325,7 +325,7 @@ class DomainReport:
         Without a target, it is that of the model whose report this is. `baseline` adds the min recall and set size of
         another method on the same domains, under its name. Save the chart with `report.plot().save("domains.png")`.
         """
-        from domaincover.report.domain_chart import domain_plot
+        from domaincover.report.charts import domain_plot
 
         others = baseline or {}
         if name in others:

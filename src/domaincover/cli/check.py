@@ -73,7 +73,7 @@ def check(options: CheckOptions) -> None:
     start = ["domaincover", "fit", str(table), "--label", options.label, "--domain", options.domain]
     command = shlex.join([*start, *dropped, "--out", "model"])
     if options.html is not None:
-        from domaincover.report.check_page import write_check_page
+        from domaincover.report.pages import write_check_page
 
         write_check_page(options.html, found, title=f"{table.name}: a check before the fit", command=command)
         say_page(options.html)

@@ -121,8 +121,7 @@ class Shown(NamedTuple):
 
     def print(self, *certified: str) -> None:
         """Print the verdict, the domains worst first, methods and groups, and a summary in sentences."""
-        from domaincover.report.domain_headline import summary_lines
-        from domaincover.report.domain_reports import sizes_in_words
+        from domaincover.report.domain_reports import sizes_in_words, summary_lines
         from domaincover.report.domain_table import domain_table, group_table, summary_table
 
         for line in self.verdict:
@@ -138,7 +137,7 @@ class Shown(NamedTuple):
 
     def write_page(self, path: Path) -> None:
         """Write the same as an HTML page, and print its address."""
-        from domaincover.report.domain_page import write_domain_page
+        from domaincover.report.pages import write_domain_page
 
         settings, more = in_texts({**self.settings, **versions_here()}), self._asdict()
         title = f"Prediction sets for {settings.get('label', 'labels')}, by {settings.get('domain', 'domain')}"

@@ -62,7 +62,7 @@ def certify(options: CertifyOptions) -> None:
     doubt = None if html is None else certificate.doubt
     notes = list(filter(None, [judged.report.not_counted(), doubt, *judged.warnings]))
     if html is not None:
-        from domaincover.report.certificate_page import write_certificate_page
+        from domaincover.report.pages import write_certificate_page
 
         versions, promise, today = versions_here(), judged.model.promise, datetime.date.today()
         settings = {**judged.settings, "target_recall": target, "confidence": confidence, **versions}
@@ -120,7 +120,7 @@ def record(options: LabelledTableOptions) -> None:
 
     from domaincover.cli.part_scores import scored_rows
     from domaincover.report.domain_table import domain_table
-    from domaincover.report.record_page import record_lines, write_record_page
+    from domaincover.report.pages import record_lines, write_record_page
     from domaincover.saving.models import load_extra, write_record
 
     settings = (load_extra(options.model) or {}).get("settings", {})

@@ -111,7 +111,7 @@ class Assessment:
 
     def _said(self) -> list[str]:
         """Return the headline, the labels and domains that do not count, and the diagnosis."""
-        from domaincover.report.domain_headline import summary_lines
+        from domaincover.report.domain_reports import summary_lines
 
         headline = summary_lines(self.methods, self.target_recall)[0]
         lines = (headline, self.unseen[MODEL].not_counted(), str(self.diagnosis))
