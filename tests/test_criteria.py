@@ -17,6 +17,7 @@ from domaincover import (
     certify,
     load,
 )
+from domaincover.calibration.adaptation import self_calibrated_thresholds
 from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds
 from domaincover.calibration.cell_thresholds import cell_thresholds
 from domaincover.calibration.rules import (
@@ -26,12 +27,11 @@ from domaincover.calibration.rules import (
     pooled_thresholds,
     robust_thresholds,
 )
-from domaincover.calibration.self_calibration import self_calibrated_thresholds
 from domaincover.criteria import criterion_for, free_thresholds, targets_among
 from domaincover.data.dataset import count_cells
 from domaincover.errors import InputError
 from domaincover.evaluation import domain_report
-from domaincover.promises.clopper_pearson import lower_bound
+from domaincover.promises.certificates import lower_bound
 from domaincover.report.domain_reports import summary_lines
 from domaincover.report.domain_table import domain_table, summary_table
 from domaincover.report.pages import write_domain_page

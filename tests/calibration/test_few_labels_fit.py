@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from domaincover.calibration.adaptation_fit import Promise, ScoredRows
-from domaincover.calibration.few_labels_fit import MOST_POOL, School, TaughtRows, fit_few_labels, sampled_rows
+from domaincover.calibration.few_labels import MOST_POOL, School, TaughtRows, fit_few_labels, sampled_rows
 from domaincover.calibration.links import log_odds, softmax
 from tests.calibration.shifted_domains import share_and_error
 from tests.deep import deep

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from domaincover import InputError
-from domaincover.calibration.self_calibration import self_calibrated_thresholds
+from domaincover.calibration.adaptation import self_calibrated_thresholds
 from domaincover.thresholds import cell_thresholds
 from tests.calibration.literal import exact
 from tests.calibration.small_data import DECIMALS

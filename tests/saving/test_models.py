@@ -52,7 +52,7 @@ from domaincover import (
     save,
 )
 from domaincover.estimators.fitted_trees import TreesClassifier
-from domaincover.predictors.label_scores import last_step
+from domaincover.predictors.calibrated_predictors import last_step
 from domaincover.saving.models import load_extra, model_checksum
 from domaincover.saving.sealed import SavedFolder
 from domaincover.saving.values import from_json, to_json

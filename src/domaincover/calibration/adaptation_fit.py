@@ -10,16 +10,17 @@ from numpy.typing import NDArray
 
 from domaincover.calibration.adaptation import (
     AdaptiveThresholds,
+    RowsOfDomains,
     deviation,
     domain_residuals,
     n_counting,
     offset_of,
     order_statistic,
+    self_calibrated_thresholds,
 )
 from domaincover.calibration.cell_thresholds import Thresholds, cell_thresholds, own_scores
 from domaincover.calibration.confidence import check_feasible, highest_confidence
 from domaincover.calibration.rules import pooled_row_thresholds
-from domaincover.calibration.self_calibration import RowsOfDomains, self_calibrated_thresholds
 from domaincover.criteria import NO_GROUP, Criterion
 from domaincover.errors import check_choice
 from domaincover.options import OnRareLabel, RecallOn

@@ -34,7 +34,7 @@ from domaincover.data.tables.writer import metadata_of, write_table
 from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport, Tallies, tallied
 from domaincover.prediction_sets import Sets
-from domaincover.predictors.label_scores import last_step
+from domaincover.predictors.calibrated_predictors import last_step
 from domaincover.predictors.names import label_codes
 from domaincover.predictors.set_predictor import predict_set, unwrapped
 

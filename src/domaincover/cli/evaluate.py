@@ -273,7 +273,7 @@ def evaluated(options: EvaluationOptions, by: str | None = None) -> Evaluation:
     from domaincover.cli.apply import CountSets, reports_of
     from domaincover.cli.check import note_on_input
     from domaincover.cli.part_scores import SavedModel, adapted_table, can_adapt, inner_model, parts_of
-    from domaincover.predictors.label_scores import last_step
+    from domaincover.predictors.calibrated_predictors import last_step
 
     saved = SavedModel.at(options.model)
     fitted, extra = saved.load(), saved.extra()

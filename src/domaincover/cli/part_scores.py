@@ -31,8 +31,7 @@ from domaincover.errors import InputError
 from domaincover.files import write_whole
 from domaincover.prediction_sets import Sets
 from domaincover.predictors.adapted_domains import AdaptedDomains, unusual_domains
-from domaincover.predictors.calibrated_predictors import Scored
-from domaincover.predictors.label_scores import last_step
+from domaincover.predictors.calibrated_predictors import Scored, last_step
 from domaincover.predictors.promised_predictor import PromisedPredictor
 from domaincover.predictors.set_predictor import unwrapped
 from domaincover.saving.models import load_extra, load_to_predict, model_checksum

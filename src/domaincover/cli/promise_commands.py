@@ -169,7 +169,7 @@ def recalibrate(options: RecalibrateOptions) -> None:
 
 def _promised(model: Path) -> tuple[Any, Any]:
     """Return a saved model and the classifier with a promise in it; reject another one."""
-    from domaincover.predictors.label_scores import last_step
+    from domaincover.predictors.calibrated_predictors import last_step
     from domaincover.predictors.promised_predictor import PromisedPredictor
     from domaincover.saving.models import load_to_predict
 

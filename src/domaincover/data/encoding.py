@@ -18,10 +18,11 @@ from domaincover.data.columns import (
     column_kind,
     date_names,
     has_times,
+    plain_table,
     read_days,
+    spellings_of,
 )
 from domaincover.data.disk_table import DiskTable, Rows
-from domaincover.data.spellings import plain_table, spellings_of
 from domaincover.data.table_encoding import TableEncoding
 from domaincover.errors import InputError
 

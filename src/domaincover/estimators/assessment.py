@@ -30,7 +30,7 @@ from domaincover.estimators.single_label import DomainGeneralizationClassifier, 
 from domaincover.evaluation import DomainReport, domain_report
 from domaincover.options import ThresholdKind
 from domaincover.prediction_sets import Sets
-from domaincover.predictors.label_scores import last_step
+from domaincover.predictors.calibrated_predictors import last_step
 from domaincover.predictors.names import as_column
 from domaincover.promises.verdict import Verdict, verdict_lines
 

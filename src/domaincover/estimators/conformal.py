@@ -24,9 +24,7 @@ from domaincover.estimators.folds import Part
 from domaincover.estimators.scorer_fits import taken
 from domaincover.options import SmallCells
 from domaincover.prediction_sets import check_share
-from domaincover.predictors.calibrated_predictors import LEAVES_OUT, ConformalPredictor
-from domaincover.predictors.label_scores import scores_for
-from domaincover.predictors.promise_text import promise_in_words
+from domaincover.predictors.calibrated_predictors import LEAVES_OUT, ConformalPredictor, promise_in_words, scores_for
 
 Rule = Literal["robust", "pooled", "hierarchical", "order", "single"]
 RULES: dict[str, Callable[..., NDArray[np.float64]]] = {

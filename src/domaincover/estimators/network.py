@@ -22,7 +22,7 @@ from domaincover.errors import InputError, check_choice, torch_needed_for
 from domaincover.estimators.base import SetClassifier, Targets, generators
 from domaincover.networks.pretrained import copy_tensors
 from domaincover.options import MIN_CELL_SIZE, CriterionName, Iterate, NetworkName, RecallFrom
-from domaincover.predictors.network_predictors import ROWS_AT_ONCE, NetworkPredictor
+from domaincover.predictors.table_predictors import ROWS_AT_ONCE, NetworkPredictor
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -16,16 +16,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.calibration.adaptation import AdaptiveThresholds, offset_of, recency_weights, rounded_down
+from domaincover.calibration.adaptation import (
+    AdaptiveThresholds,
+    offset_of,
+    recency_weights,
+    rounded_down,
+    self_calibrated_thresholds,
+)
 from domaincover.calibration.cell_thresholds import cell_thresholds
 from domaincover.calibration.confidence import order_ranks
-from domaincover.calibration.self_calibration import self_calibrated_thresholds
 from domaincover.data.dataset import texts
 from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport, Tallies, tallied
-from domaincover.predictors.calibrated_predictors import Scored
+from domaincover.predictors.calibrated_predictors import Scored, promised_apart
 from domaincover.predictors.names import as_names, coded_domains, label_codes
-from domaincover.predictors.promise_text import promised_apart
 from domaincover.promises.certificates import seen_among
 from domaincover.promises.verdict import HeldOut, Verdict, judged, residual_ranks
 from domaincover.terminal.text import listed

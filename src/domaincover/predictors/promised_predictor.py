@@ -11,21 +11,31 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.calibration.adaptation import AdaptiveThresholds
+from domaincover.calibration.adaptation import AdaptiveThresholds, self_calibrated_thresholds
 from domaincover.calibration.familiarity import FamiliarityTable
-from domaincover.calibration.few_labels import Correction, FeatureScale, learn_correction, rows_to_label, with_scores
-from domaincover.calibration.few_labels_fit import Level
+from domaincover.calibration.few_labels import (
+    Correction,
+    FeatureScale,
+    Level,
+    learn_correction,
+    rows_to_label,
+    with_scores,
+)
 from domaincover.calibration.links import log_odds
-from domaincover.calibration.self_calibration import self_calibrated_thresholds
 from domaincover.data.disk_table import DiskTable
 from domaincover.errors import InputError, check_choice
 from domaincover.evaluation import DomainReport
 from domaincover.options import LabelRows, ThresholdKind
 from domaincover.prediction_sets import MISSING_LABEL, Sets, set_sizes, sets_from_scores
 from domaincover.predictors.adapted_domains import AdaptedDomains
-from domaincover.predictors.calibrated_predictors import CalibratedPredictor, Scored
+from domaincover.predictors.calibrated_predictors import (
+    CalibratedPredictor,
+    MeanOfModels,
+    Scored,
+    last_step,
+    promise_in_words,
+)
 from domaincover.predictors.domain_record import Record, recalibrated, record_report, recorded, verdict_on
-from domaincover.predictors.label_scores import MeanOfModels, last_step
 from domaincover.predictors.names import (
     ONLY_DOMAIN,
     check_fitted,
@@ -33,7 +43,6 @@ from domaincover.predictors.names import (
     known_label_codes,
     n_rows_of,
 )
-from domaincover.predictors.promise_text import promise_in_words
 from domaincover.promises.verdict import Verdict
 
 if TYPE_CHECKING:

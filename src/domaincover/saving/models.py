@@ -17,8 +17,8 @@ import numpy as np
 
 from domaincover.errors import InputError, one_line, torch_needed_for
 from domaincover.files import write_whole
+from domaincover.predictors.calibrated_predictors import last_step
 from domaincover.predictors.domain_record import Record
-from domaincover.predictors.label_scores import last_step
 from domaincover.predictors.set_predictor import SetPredictor
 from domaincover.saving.parts import PartsReader, PartsWriter
 from domaincover.saving.sealed import RECORD, SavedFolder, digest, json_bytes, read_folder, write_folder

@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from domaincover.data.spellings import THOUSANDS
+from domaincover.data.columns import THOUSANDS
 from domaincover.data.tables.table import MISSING, ROWS_AT_ONCE, Table, Wanted, reading
 from domaincover.errors import InputError
 
