@@ -13,23 +13,29 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from domaincover.errors import InputError
 from domaincover.files import UNFINISHED as UNFINISHED_NAME
-from domaincover.files import fault, move_into_place, plain_json, remove_leftovers, unfinished_name, write_whole
+from domaincover.files import (
+    LOCK,
+    fault,
+    locked,
+    move_into_place,
+    plain_json,
+    remove_leftovers,
+    unfinished_name,
+    write_whole,
+)
 from domaincover.paper.study import Run
 
 MARK = "study.json"
 FORMAT = 1
 UNFINISHED = ".unfinished"
 DONE = "DONE"
-LOCK = ".lock"
 
 
 def open_study(path: Path) -> None:
@@ -67,17 +73,9 @@ def _check_mark(path: Path) -> None:
         raise InputError(f"{path} has format {found} and this version reads {FORMAT}; update domaincover.")
 
 
-@contextmanager
-def at_work(out: Path) -> Iterator[None]:
-    """Lock a study's directory against other processes; can be nested."""
-    lock = FileLock(out / LOCK, is_singleton=True)
-    try:
-        with lock.acquire(timeout=0):
-            yield
-    except Timeout:
-        raise InputError(
-            f"another process is using {out}; wait until it has ended, or choose another directory."
-        ) from None
+def at_work(out: Path) -> AbstractContextManager[None]:
+    """Lock a study's directory against other processes."""
+    return locked(out / LOCK, f"another process is using {out}; wait until it has ended, or choose another directory.")
 
 
 def is_finished(out: Path, run: Run) -> bool:
