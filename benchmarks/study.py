@@ -12,7 +12,7 @@ from unittest import mock
 import vl_convert
 
 from benchmarks.measure import Row
-from domaincover.paper.collect import collect, read_histories
+from domaincover.paper.collect import collect
 from domaincover.paper.study_report.figures import figure_files
 
 OPTIONS: list[str] = []  # more of the command
@@ -49,7 +49,7 @@ def figures_row(study: Path, out: Path) -> Row:
     started = time.process_time()
     tables = collect(study)
     with mock.patch("vl_convert.vegalite_to_png", timed):
-        figure_files(tables.results, tables.domains, out, histories=read_histories(study, tables.results))
+        figure_files(tables.results, tables.domains, out)
     took = time.process_time() - started
     what = f"figures of a study, {len(drawing)} pictures in {took:.1f} s of processor time / drawing alone"
     return Row(what, f"{took / sum(drawing):.2f} x", "<= 1.6 x, 2.3 x before")

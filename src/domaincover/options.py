@@ -46,7 +46,7 @@ DEVICES = ("auto", "cpu", "cuda", "mps")  # examples: any device that torch know
 
 # Synthetic domains, and what a study writes.
 Covariance = Literal["shared", "random"]
-TableStyle = Literal["table", "md", "csv", "latex", "json"]
+TableStyle = Literal["table", "csv", "latex", "json"]
 FigureFormat = Literal["png", "svg", "pdf"]
-Figure = Literal["cross", "cross-splits", "share", "min-recall", "curves", "coverage", "training"]
+Figure = Literal["cross", "cross-splits", "share", "min-recall", "curves", "coverage"]
 FIGURES: tuple[Figure, ...] = get_args(Figure)

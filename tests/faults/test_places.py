@@ -103,7 +103,7 @@ def test_files_may_have_any_name(here, tmp_path, table, name, monkeypatch):
     [
         ("ascii", ["results"]),
         ("latin-1", ["results"]),
-        ("cp1252", ["results", "--format", "md"]),
+        ("cp1252", ["results", "--format", "latex"]),
         ("ascii", ["report"]),
     ],
 )

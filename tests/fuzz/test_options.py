@@ -55,7 +55,7 @@ def test_nothing_is_written_over_the_table(table, tmp_path, refused, door):
     ("arguments", "told"),
     [
         (["--seeds", str(10**12)], "must be at most 10000"),
-        (["--datasets", "nan"], "--datasets: synthetic has no data set 'nan'"),
+        (["--datasets", "nan"], "unknown dataset 'nan'"),
         (["--set", f"epochs={10**20}"], "epochs must be at most"),
         (["--set", "target_recalls=nan"], "target recall must lie between 0 and 1"),
         (["--set", "epochs=nan"], "epochs must be an integer"),

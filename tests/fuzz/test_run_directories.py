@@ -18,7 +18,7 @@ from tests.fuzz.answers import answer, is_refused
 from tests.fuzz.damage import IS_DEEP, as_json, few, flipped, odd_values, positions, spoiled
 
 RUN = Run("synthetic-10", "erm", 0.9, 0)
-STYLES = ("table", "md", "csv", "latex", "json") if IS_DEEP else ("csv", "json")
+STYLES = ("table", "csv", "latex", "json") if IS_DEEP else ("csv", "json")
 FILES = ["report.json", "config.json", "DONE"]
 
 

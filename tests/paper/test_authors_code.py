@@ -25,8 +25,7 @@ from domaincover.paper.job import estimator_of
 from domaincover.paper.methods import METHODS
 from domaincover.paper.runner import plan_studies, run_study
 from domaincover.paper.study import Study
-from domaincover.paper.study_data import draw_split, draw_study_data
-from domaincover.paper.study_datasets import Sizes, TableDataset
+from domaincover.paper.study_datasets import Sizes, TableDataset, draw_split, draw_study_data
 from domaincover.thresholds import robust_thresholds
 from tests.tiny_models import tiny_bert_folder
 
@@ -281,7 +280,7 @@ def test_runs_as_the_authors_have_their_own_directory_and_say_so_everywhere(tmp_
     out = tmp_path / "runs" / "paper-as-authors"
     said = AUTHORS_MARK.removeprefix("as ")
     assert said in capsys.readouterr().out
-    for name in ("table.md", "table.csv", "table.tex", "cross-synthetic-10.svg"):
+    for name in ("table.csv", "table.tex", "cross-synthetic-10.svg"):
         text = (out / "results/synthetic-10" / name).read_text(encoding="utf-8")
         assert re.search("authors[’'] released code", text), name
     page = (out / "report.html").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ import pytest
 from domaincover import InputError
 from domaincover.paper.catalogue import CATALOGUE, study_dataset
 from domaincover.paper.experiment import Experiment
-from domaincover.paper.study_data import draw_study_data
+from domaincover.paper.study_datasets import draw_study_data
 
 
 @pytest.fixture(scope="module", params=["votes", "storms"])

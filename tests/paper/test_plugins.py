@@ -20,8 +20,7 @@ from domaincover.paper.job import predicted
 from domaincover.paper.plugins import GROUP, absolute, load_plugins
 from domaincover.paper.runner import Work, Workers, plan_studies, run_study
 from domaincover.paper.study import Study
-from domaincover.paper.study_data import draw_study_data
-from domaincover.paper.study_datasets import Sizes, TableDataset
+from domaincover.paper.study_datasets import Sizes, TableDataset, draw_study_data
 
 PLUGIN = absolute(str(Path(__file__).with_name("plugin_file.py")))
 

@@ -41,7 +41,7 @@ def test_real_runs_five_experiments_on_what_the_folder_holds(folder, tmp_path, c
     )
     said = capsys.readouterr()
     assert code == 0
-    assert "audiomnist: 8 domains train, 4 are unseen; small-conv, trained whole on cpu." in said.err
+    assert "audiomnist: 8 domains train, 4 are unseen. Training the entire network on cpu." in said.err
     assert "min recall" in said.out  # the table
     assert "Table 1" not in (out / "report.html").read_text(encoding="utf-8")  # which has none of these data sets
     assert {path.name for path in (out / "results").iterdir()} == {

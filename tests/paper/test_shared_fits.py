@@ -36,7 +36,9 @@ def stacks(monkeypatch):
     """Collect the sizes of the stacks that train."""
     sizes, train = [], stacked_fit.train
     monkeypatch.setattr(
-        stacked_fit, "train", lambda networks, *rest: sizes.append(len(networks)) or train(networks, *rest)
+        stacked_fit,
+        "train",
+        lambda networks, *rest, **how: sizes.append(len(networks)) or train(networks, *rest, **how),
     )
     return sizes
 

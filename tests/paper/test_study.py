@@ -16,8 +16,7 @@ from domaincover.paper.job import estimator_of, plan_jobs
 from domaincover.paper.methods import GROUPS, METHODS, study_method, study_methods
 from domaincover.paper.runner import plan_studies, run_study
 from domaincover.paper.study import Run, Study
-from domaincover.paper.study_data import draw_study_data
-from domaincover.paper.study_datasets import Sizes
+from domaincover.paper.study_datasets import Sizes, draw_study_data
 
 SETTING = study_dataset("synthetic-10")
 FEWER = SETTING.with_sizes(Sizes(10, 4, 300, 200))

@@ -11,7 +11,7 @@ from domaincover import InputError
 from domaincover.data.splits import drop_small_cells
 from domaincover.paper.catalogue import CATALOGUE
 from domaincover.paper.commands import data_check
-from domaincover.paper.commands.data_check import check_folder, missing_images
+from domaincover.paper.commands.data_check import checked_lines, missing_images
 from domaincover.paper.real import wilds
 from domaincover.paper.study_datasets import as_dataset
 from domaincover.study import read_wilds
@@ -70,9 +70,9 @@ def test_examples_labels_and_domains_are_those_of_the_release_in_its_order(build
 @pytest.mark.parametrize("name", NAMES)
 def test_every_row_is_used_or_left_out_for_a_reason(build, name):
     built = build(name)
-    check = check_folder(CATALOGUE[name], built.folder)
-    assert check["left_out"] == built.left_out
-    assert check["rows"] == built.n_rows == check["examples"] + sum(check["left_out"].values())
+    table, _, _, left_out = CATALOGUE[name].examine(built.folder)
+    assert left_out == built.left_out
+    assert built.n_rows == len(table.X) + sum(left_out.values())
 
 
 @pytest.mark.parametrize("name", IMAGES)
@@ -228,21 +228,20 @@ def test_a_folder_that_cannot_be_listed_is_named(build, monkeypatch):
 def test_cells_are_dropped_as_the_split_drops_them(build):
     counts = np.array([[5, 2], [3, 0], [1, 2], [9, 4]])
     folder = build("camelyon17", n_domains=4, per_cell=counts).folder
-    check, data = check_folder(CATALOGUE["camelyon17"], folder, 3), as_dataset(read_wilds("camelyon17", folder))
+    lines, data = checked_lines(CATALOGUE["camelyon17"], folder, 3), as_dataset(read_wilds("camelyon17", folder))
     kept = drop_small_cells(data, np.arange(len(data)), 3)
-    assert check["examples_kept"] == len(kept) == 5 + 3 + 9 + 4
-    assert (check["cells_kept"], check["cells_dropped"]) == (4, 3)
-    assert check["domains_left"] == len(np.unique(data.domains[kept])) == 3
-    assert list(check["labels"][1].values()) == ["tumor", 8, 3, 1, 2, 4]
+    assert len(kept) == 5 + 3 + 9 + 4
+    assert len(np.unique(data.domains[kept])) == 3
+    rows = [line.split() for line in lines]
+    assert ["all", "26", "4", "4", "3", "21"] in rows
+    assert ["tumor", "8", "3", "1", "2", "4"] in rows
+    assert lines[-2].startswith("Domains left: 3, NOT ENOUGH")
 
 
-@pytest.mark.parametrize(("n_domains", "enough"), [(40, True), (39, False)])
+@pytest.mark.parametrize(("n_domains", "enough"), [(40, "enough"), (39, "NOT ENOUGH")])
 def test_domains_are_enough_if_the_paper_could_draw_its_own(build, n_domains, enough):
     folder = build("camelyon17", n_domains=n_domains, per_cell=1).folder
-    assert check_folder(CATALOGUE["camelyon17"], folder, 1)["enough_domains"] == enough
-
-
-# Faults
+    assert f"Domains left: {n_domains}, {enough} for" in "\n".join(checked_lines(CATALOGUE["camelyon17"], folder, 1))
 
 
 def test_an_unknown_name_is_answered_with_those_there_are(tmp_path):

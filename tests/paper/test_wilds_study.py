@@ -206,9 +206,9 @@ def test_finished_runs_are_kept_and_other_settings_refused_by_name(finished, fol
 def test_what_is_trained_and_where_it_starts_is_said(folders, options, resnet, tmp_path, capsys):
     few = [*FEW, *IMAGES, *keys(methods="erm", epochs=1)]
     assert paper("fmow", folders["fmow"].folder, tmp_path / "a", *keys(image_network=resnet), *few) == 0
-    assert "no GPU was found, so a linear head on features of resnet, which is not trained." in capsys.readouterr().err
+    assert "No GPU was found: training a head on the frozen network's features" in capsys.readouterr().err
     assert paper("amazon", folders["amazon"].folder, tmp_path / "b", *options["amazon"], *keys(methods="erm")) == 0
-    assert "a perceptron with 10 hidden units on mean word embeddings of bert, which" in capsys.readouterr().err
+    assert "are unseen. Training a head on the frozen network's features" in capsys.readouterr().err
 
 
 def test_resnet_18_without_weights_starts_at_random_and_says_so(folders, tmp_path, capsys):
@@ -216,7 +216,7 @@ def test_resnet_18_without_weights_starts_at_random_and_says_so(folders, tmp_pat
     few += keys(batch_size=3 * 6 - 1)  # a last batch of one image of one pixel would be too little for BatchNorm
     assert paper("camelyon17", folders["camelyon17"].folder, tmp_path / "runs", *few) == 0
     told = capsys.readouterr().err
-    assert "resnet-18, trained whole on cpu." in told
+    assert "Training the entire network on cpu." in told
     assert "starts from random weights, and the paper's from ImageNet weights; give --set image_network=FOLDER" in told
 
 

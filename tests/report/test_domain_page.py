@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -16,10 +17,33 @@ from domaincover.report.domain_table import domain_columns
 from tests.deep import deep
 from tests.paper.study_report.made_up import HOSTILE
 from tests.paper.study_report.test_page import Page
-from tests.paper.study_report.test_page_in_browser import ALARM, BROWSER, FLAGS, RUN, Visit
+from tests.paper.study_report.test_page_in_browser import ALARM, BROWSER, FLAGS
 from tests.processes import LIMIT
 
 from .made_up_domains import random_reports, report
+
+# Does each step as soon as what it takes is there, however long the browser takes to draw it.
+RUN = """
+const from = (number) => {
+  if (number === steps.length) {
+    document.body.dataset.found = JSON.stringify(found);
+  } else if (steps[number][0]()) {
+    steps[number][1]();
+    setTimeout(from, 0, number + 1);
+  } else {
+    document.body.dataset.waiting = number;
+    setTimeout(from, 10, number);
+  }
+};
+addEventListener("load", () => from(0));
+"""
+
+
+class Visit(NamedTuple):
+    dom: str
+    found: dict[str, object]
+    console: list[str]
+
 
 NAN = np.nan
 in_browser = pytest.mark.skipif(BROWSER is None, reason="chromium is not installed")

@@ -37,7 +37,7 @@ from domaincover.paper.study_datasets import (
     check_plain,
 )
 
-READERS = "domaincover.paper.real"  # modules with `locate`, `load` and `read_packaged`, as far as they apply
+READERS = "domaincover.paper.real"  # modules with `locate_NAME`, `load_NAME` and `packaged_NAME`, as far as they apply
 MOST_FEATURES = 2000  # of synthetic data
 EPOCHS = 5  # on WILDS
 IMAGENET_SIZE = 224  # of images in the transforms of the pretrained network
@@ -136,7 +136,7 @@ class NaturalData:
         elif place.name == self.prepared:
             found = Contents(read_prepared(place, self.kind))
         else:
-            found = self._of_reader("load" if self.group == "real" else f"read_{self.name}")(place, cache)
+            found = self._of_reader("load")(place, cache)
         if len(found.table.X) == 0:
             left_out = ", ".join(f"{count:,} {reason}" for reason, count in found.left_out.items())
             reason = found.faults[0] if found.faults else left_out or "none is in it, or none that counts"
@@ -154,10 +154,11 @@ class NaturalData:
     @property
     def packaged_reader(self) -> Callable[[], DatasetTable]:
         """The function that takes the data from a package."""
-        return self._of_reader("read_packaged") if self.reader else getattr(datasets, f"load_{self.name}")
+        return self._of_reader("packaged") if self.reader else getattr(datasets, f"load_{self.name}")
 
     def _of_reader(self, function: str) -> Callable[..., Any]:
-        found: Callable[..., Any] = getattr(import_module(f"{READERS}.{self.reader}"), function)  # it may need pandas
+        module = import_module(f"{READERS}.{self.reader}")  # it may need pandas
+        found: Callable[..., Any] = getattr(module, f"{function}_{self.name.replace('-', '_')}")
         return found
 
 

@@ -5,7 +5,6 @@ Reports are validated before tables are made of them, since a run directory may 
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from domaincover.data.splits import Split
 from domaincover.errors import InputError
@@ -23,28 +21,18 @@ from domaincover.paper.published import note_on
 from domaincover.paper.run_directory import check_study, read_json
 
 GROUP = ["dataset", "method", "target_recall", "split"]
+AVERAGED = ["min_recall_q25", "min_recall_q75", "set_size_q25", "set_size_q75"]
+AVERAGED += ["min_recall_p10", "min_recall_worst", "share_by_noise", "set_size_by_lot"]
 RESULT_COLUMNS = [
     *(*GROUP, "n_seeds", "n_domains"),
     *("min_recall", "min_recall_std", "min_recall_ci", "set_size", "set_size_std", "set_size_ci"),
-    *("share_at_target", "share_at_target_std", "share_at_target_ci"),
-    *("train_seconds", "min_recall_q25", "min_recall_q75", "set_size_q25", "set_size_q75"),
-    *("min_recall_p10", "min_recall_worst", "share_by_noise", "set_size_by_lot", "n_labels", "note"),
-]
-AVERAGED = [
-    "min_recall_q25",
-    "min_recall_q75",
-    "set_size_q25",
-    "set_size_q75",
-    "min_recall_p10",
-    "min_recall_worst",
-    "share_by_noise",
-    "set_size_by_lot",
+    *("share_at_target", "share_at_target_std", "share_at_target_ci", "train_seconds"),
+    *(*AVERAGED, "n_labels", "note"),
 ]
 CONFIDENCE = 0.95  # of the intervals of means over seeds
 SUMMARY = tuple(field.name for field in fields(Summary))
 LARGEST = 1e15  # of any count or measurement; excludes infinity
 OF_DOMAIN = ("n", "min_recall", "set_size", "empty_rate", "single_rate")
-METHOD_WITH_HISTORY = "set-cover"
 
 
 class StudyTables(NamedTuple):
@@ -171,41 +159,3 @@ def _are_numbers(values: Any, names: Any) -> bool:
         if type(value) not in (int, float) or not -LARGEST <= value <= LARGEST:
             return False
     return True
-
-
-class TrainingHistory(NamedTuple):
-    """The dual steps of one run of SET-COVER; recalls and multipliers are steps × cells."""
-
-    dataset: str
-    target_recall: float
-    seed: int
-    cells: list[str]
-    recall: NDArray[np.float64]
-    multipliers: NDArray[np.float64]
-    set_size: NDArray[np.float64]
-
-
-def read_histories(out: Path, results: pd.DataFrame) -> list[TrainingHistory]:
-    """Return the history of SET-COVER's first seed for every data set and target recall of the results."""
-    own = results[results["method"] == METHOD_WITH_HISTORY]
-    found = []
-    for dataset, target in own[["dataset", "target_recall"]].drop_duplicates().itertuples(index=False):
-        runs = (out / str(dataset) / METHOD_WITH_HISTORY / f"target-{float(target)!r}").glob("seed-*/history.npz")
-        files = sorted((int(path.parent.name.removeprefix("seed-")), path) for path in runs)
-        found += [_read_history(str(dataset), float(target), *file) for file in files[:1]]
-    return found
-
-
-def _read_history(dataset: str, target: float, seed: int, path: Path) -> TrainingHistory:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            recall, multipliers, size = (file[name].astype(float) for name in ("recall", "multipliers", "set_size"))
-            names = [f"{domain}, {label}" for domain in file["domains"] for label in file["labels"]]
-        n_steps = len(size)
-        recall, multipliers = (values.reshape(n_steps, len(names)) for values in (recall, multipliers))
-    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise InputError(f"{path} is not a training history ({reason}); delete that folder and run again.") from None
-    has_rows = ~np.isnan(recall).all(axis=0)  # a label may be absent from a domain
-    cells = [name for name, kept in zip(names, has_rows, strict=True) if kept]
-    return TrainingHistory(dataset, target, seed, cells, recall[:, has_rows], multipliers[:, has_rows], size)

@@ -36,8 +36,7 @@ from domaincover.paper.run_directory import write_json, write_run
 from domaincover.paper.shared_fits import fit_all
 from domaincover.paper.source_datasets import SourceDataset
 from domaincover.paper.study import Run
-from domaincover.paper.study_data import Drawn, StudyData, draw_split, draw_study_data
-from domaincover.paper.study_datasets import StudyDataset
+from domaincover.paper.study_datasets import Drawn, StudyData, StudyDataset, draw_split, draw_study_data
 from domaincover.prediction_sets import Sets
 from domaincover.training.listeners import Listener
 from domaincover.training.settings import TrainingRun

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
+from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from importlib.metadata import entry_points
 from importlib.util import module_from_spec, spec_from_loader
@@ -16,7 +17,7 @@ from typing import Any, TypeVar
 from domaincover.errors import InputError
 from domaincover.paper.catalogue import CATALOGUE, REGISTERED, add_dataset
 from domaincover.paper.methods import METHODS, Method, add_method
-from domaincover.paper.source_datasets import DataKind, code_digest, imported, make_dataset
+from domaincover.paper.source_datasets import DataKind, code_digest, make_dataset
 
 GROUP = "domaincover.plugins"
 _read: dict[str, str] = {}  # digests of the plug-in files that this process imported
@@ -120,7 +121,9 @@ def _import(name: str, load: Callable[[], object]) -> None:
 
 
 def _import_name(module: str) -> None:
-    found = imported(module)
+    if os.getcwd() not in sys.path:  # it may be in the current folder, as with `python -m`
+        sys.path.insert(0, os.getcwd())
+    found = import_module(module)
     if found.__file__ is not None:
         _check_unchanged(module, Path(found.__file__))
 

@@ -35,20 +35,13 @@ Say = Callable[[str], object]
 OnProgress = Callable[[Mapping[str, int]], object]
 
 
-class Fault(NamedTuple):
-    """Why a job failed, and whether the input caused it."""
-
-    reason: str
-    is_input: bool = False
-
-
 class Failure(NamedTuple):
-    """A failed job, the number of its runs that are missing, and its fault."""
+    """Why a job failed, whether the input caused it, the job's name, and the number of its runs that are missing."""
 
-    job: str
-    n_runs: int
     reason: str
     is_input: bool = False
+    job: str = ""
+    n_runs: int = 0
 
 
 class Outcome(NamedTuple):
@@ -74,14 +67,17 @@ class StudyPlan(NamedTuple):
 
 @dataclass(frozen=True)
 class Workers:
-    """In how many processes jobs run, and the plug-ins they need."""
+    """Where jobs run: in local processes, or on the workers of a dask scheduler; and the plug-ins they need."""
 
     n_processes: int = 1
+    scheduler: str | None = None
     plugins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.n_processes < 1:
             raise InputError(f"jobs must be at least 1, got {self.n_processes}.")
+        if self.scheduler is not None and "://" not in self.scheduler:
+            raise InputError(f"a scheduler's address has the form tcp://host:8786, got {self.scheduler!r}.")
 
 
 def plan_studies(studies: Sequence[Study], out: Path, say: Say = lambda _: None) -> StudyPlan:
@@ -127,18 +123,20 @@ def run_study(
 
 
 def _done(jobs: Sequence[Job], out: Path, progress: Path, workers: Workers) -> Iterator[Failure]:
-    from domaincover.terminal.processes import in_processes, in_turn
+    from domaincover.terminal.processes import in_processes, in_turn, on_cluster
 
     work = Work(str(out.absolute()), str(progress.absolute()), workers.plugins)
     n_processes = min(workers.n_processes, len(jobs))
-    if n_processes > 1:
+    if workers.scheduler is not None:
+        ended = on_cluster(jobs, work, workers.scheduler, Failure)
+    elif n_processes > 1:
         own = replace(work, parent=os.getpid(), n_threads=max(1, n_cores() // n_processes))
-        ended = in_processes(jobs, own, n_processes, Fault)
+        ended = in_processes(jobs, own, n_processes, Failure)
     else:
         ended = in_turn(jobs, work)
     for job, found in ended:
         if found is not None and (n_missing := sum(not is_finished(out, run) for run in job.runs)):
-            yield Failure(job.name, n_missing, *found)
+            yield found._replace(job=job.name, n_runs=n_missing)
 
 
 @contextmanager
@@ -199,7 +197,7 @@ class AbandonedError(Exception):
 
 @dataclass(frozen=True)
 class Work:
-    """One job in a process: skips finished runs, and returns why it failed, if it did.
+    """One job in a process or on a cluster's worker: skips finished runs, and returns why it failed, if it did.
 
     With `parent`, the process exits when that process has died.
     """
@@ -210,7 +208,7 @@ class Work:
     parent: int | None = None
     n_threads: int | None = None  # of large networks; None is torch's default
 
-    def __call__(self, job: Job) -> Fault | None:
+    def __call__(self, job: Job) -> Failure | None:
         """Run the unfinished runs of a job."""
         if self.parent not in (None, os.getpid()):
             _prepare_process(self.parent)
@@ -218,14 +216,14 @@ class Work:
             with _in_turn:
                 self._do(job)
         except InputError as error:
-            return Fault(str(error), is_input=True)
+            return Failure(str(error), is_input=True)
         except AbandonedError:
-            return Fault("the study was stopped")
+            return Failure("the study was stopped")
         except Exception as error:
             if is_full(error):
-                return Fault(f"cannot write to {self.out}: {fault(error)}.", is_input=True)
+                return Failure(f"cannot write to {self.out}: {fault(error)}.", is_input=True)
             last_line = " ".join(str(error).split()) or "no message"
-            return Fault(f"{type(error).__name__}: {last_line} ({self._traceback_in(job)})")
+            return Failure(f"{type(error).__name__}: {last_line} ({self._traceback_in(job)})")
         return None
 
     def _do(self, job: Job) -> None:

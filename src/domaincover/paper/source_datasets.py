@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache, partial
-from importlib import import_module
 from importlib.util import find_spec
 from inspect import getfile, isclass, isroutine, unwrap
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -44,8 +41,8 @@ WITHOUT_INFLUENCE = ("workers", "cache", "download", "max_unreadable", "kind", "
 class SourceDataset(TableDataset):
     """Images or texts returned by a function, and the network on them. Each seed draws other domains from them.
 
-    `network` is an ImageNetwork or TextNetwork, a function of the number of labels that returns a module, the text
-    "module:function" that names one, a named network or the folder of one. Images are learned by "small-conv" unless
+    `network` is an ImageNetwork or TextNetwork, a function of the number of labels that returns a module, a named
+    network or the folder of one. Images are learned by "small-conv" unless
     it is given; texts by a perceptron on mean word embeddings of a folder or, without one, of MiniLM.
     """
 
@@ -71,8 +68,7 @@ class SourceDataset(TableDataset):
             if self.network.kind != self.kind:
                 raise InputError(f"{self.name} has {self.kind}s, but its network is for {self.network.kind}s.")
             return self.network
-        given = named_function(self.network) if _names_function(self.network) else self.network
-        return self._text_network(given) if self.kind == "text" else self._image_network(given)
+        return (self._text_network if self.kind == "text" else self._image_network)(self.network)
 
     def _image_network(self, given: Any) -> SourceNetwork:
         from domaincover.estimators.image_network import ImageNetwork
@@ -132,19 +128,13 @@ class SourceDataset(TableDataset):
         return replace(self, network=network)
 
     @property
-    def network_in_words(self) -> str:
-        """The network, and what of it is trained."""
+    def in_words(self) -> str:
+        """How much of the data is used, and what is trained on it."""
         network: Any = self.source_network
         own = getattr(network, "module", None) or getattr(network, "backbone", None)
-        name = "MiniLM" if MINI_LM in str(network.model) else os.path.basename(str(network.model))
-        name = name if own is None else getattr(own, "__name__", "a network of yours")
-        if self.trains_whole_networks:
-            starts_random = own is None and not (network.is_pretrained or network.is_small)
-            return f"{name}, trained whole on {network.device(self.device)}.{RANDOM_START if starts_random else ''}"
-        why = "no GPU was found, so " if network.kind == "image" and network.learn == "auto" else ""
-        layers = f"a perceptron with {self.hidden} hidden units" if self.hidden else "a linear head"
-        what = "features" if getattr(network, "features", None) != "word-embeddings" else "mean word embeddings"
-        return f"{why}{layers} on {what} of {name}, which is not trained."
+        is_random = self.trains_whole_networks and own is None and not (network.is_pretrained or network.is_small)
+        trained = network.in_words(self.device)
+        return f"{super().in_words} {trained[0].upper()}{trained[1:]}{RANDOM_START if is_random else ''}"
 
     def identity(self) -> dict[str, Any]:
         """Return sizes, what names the data, the part of the network that is learned, and its settings."""
@@ -211,26 +201,6 @@ def make_dataset(
     return made(name=name, read=read, **own, **settings)
 
 
-def imported(module: str) -> ModuleType:
-    """Import a module, which may be in the current folder, as with `python -m`."""
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    return import_module(module)
-
-
-def named_function(name: str) -> Callable[..., Any]:
-    """Return the function that "module:function" names; modules are also looked for in the current folder."""
-    module, _, function = name.partition(":")
-    try:
-        found = getattr(imported(module), function)
-    except Exception as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"network {name!r} cannot be imported: {type(error).__name__}: {reason}") from error
-    if not callable(found):
-        raise InputError(f"network {name!r} must be a function of the number of labels, got {found!r}.")
-    return found
-
-
 def mini_lm_folder() -> str:
     """Return the folder of MiniLM within the package that carries it."""
     found = find_spec(MINI_LM)  # importing it would need more than the folder
@@ -240,10 +210,6 @@ def mini_lm_folder() -> str:
             "which carries MiniLM."
         )
     return str(Path(found.origin).parent / "model")
-
-
-def _names_function(network: Any) -> bool:
-    return isinstance(network, str) and ":" in network and not os.path.exists(network)
 
 
 def absolute_or_name(path: str | Path) -> str:

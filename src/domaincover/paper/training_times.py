@@ -93,7 +93,7 @@ def _measured(study: Study) -> dict[str, float]:
 
 def _train(run: Run) -> float:
     from domaincover.paper.job import estimator_of
-    from domaincover.paper.study_data import draw_study_data
+    from domaincover.paper.study_datasets import draw_study_data
 
     X, y, domains = draw_study_data(run.setting, run.seed, run.min_cell_size, choices=run.choices).training
     model = estimator_of(run)

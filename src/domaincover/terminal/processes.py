@@ -1,7 +1,8 @@
 """The processes, cores and memory that a command runs on, and work on items in some of them.
 
-Items are worked on in this process, or in several through joblib. Both ways yield an item and what came of it as soon
-as it has ended. `lost` makes a result of the reason why an item has none: its process was killed.
+Items are worked on in this process, in several through joblib, or on the workers of a dask scheduler. Each way yields
+an item and what came of it as soon as it has ended. `lost` makes a result of the reason why an item has none: its
+process was killed, or its cluster is gone.
 """
 
 from __future__ import annotations
@@ -14,11 +15,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
+from domaincover.errors import InputError, check_installed
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Ended = Iterator[tuple[Item, Result]]
 ATTEMPTS = 2  # for all remaining items after a process was killed
+PATIENCE = 10  # seconds to wait for a scheduler
 KILLED = "its process was killed, possibly out of memory; run the same command again with fewer processes"
+DIED = "its workers died, possibly out of memory; run the same command again"
+GONE = "the scheduler at {} is gone; start it and run the same command again"
 
 
 def n_cores() -> int:
@@ -87,3 +93,52 @@ def in_processes(
 
 def _numbered(number: int, item: Item, work: Callable[[Item], Result]) -> tuple[int, Result]:
     return number, work(item)
+
+
+def on_cluster(
+    items: Sequence[Item], work: Callable[[Item], Result], scheduler: str, lost: Callable[[str], Result]
+) -> Ended[Item, Result]:
+    """Work on the workers of a dask scheduler, which must have access to the files that the work needs."""
+    check_installed("distributed", "clusters", "dask")
+    import logging
+
+    from distributed import Client, as_completed
+
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # a lost scheduler is told in our words
+    try:
+        client = Client(scheduler, timeout=PATIENCE, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"no dask scheduler answers at {scheduler}: {reason}") from None
+    with client:
+        n_workers = len(client.scheduler_info(n_workers=-1)["workers"])
+        if n_workers == 0:
+            raise InputError(f"the scheduler at {scheduler} has no workers; start some: dask worker {scheduler}")
+        futures = {client.submit(work, item, pure=False, retries=0): item for item in items}
+        try:
+            for future in as_completed(list(futures), loop=client.loop):
+                item, done = futures.pop(future), _result(future, scheduler, lost)
+                future.release()  # or its worker would keep the result
+                yield item, done
+        finally:
+            with suppress(*_gone_errors()):  # the scheduler may be gone
+                client.cancel(list(futures))
+
+
+def _result(future: Any, scheduler: str, lost: Callable[[str], Result]) -> Result:
+    try:
+        fault = future.exception()
+        if fault is None:
+            done: Result = future.result()
+            return done
+    except _gone_errors():
+        return lost(GONE.format(scheduler))
+    return lost(DIED if type(fault).__name__ == "KilledWorker" else f"{type(fault).__name__}: {fault}")
+
+
+def _gone_errors() -> tuple[type[BaseException], ...]:
+    """Return what dask raises where a scheduler is gone: it cancels what this one knew."""
+    import asyncio
+    import concurrent.futures
+
+    return OSError, asyncio.CancelledError, concurrent.futures.CancelledError

@@ -5,7 +5,7 @@ import pytest
 
 from domaincover.errors import InputError
 from domaincover.paper.catalogue import CATALOGUE
-from domaincover.paper.real.audiomnist import read_recording
+from domaincover.paper.real.released_images import read_recording
 from tests.paper.real.released_folders import build_audiomnist, tone, write_wav
 
 DATA = CATALOGUE["audiomnist"]

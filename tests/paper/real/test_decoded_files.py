@@ -32,7 +32,7 @@ def files(tmp_path):
 
 
 def test_arrays_are_in_the_order_of_the_files(files):
-    table, faults = decode_files(files, Counting(), "test-1", None)
+    table, faults, *_ = decode_files(files, Counting(), "test-1", None)
     assert faults == ()
     np.testing.assert_array_equal(table.X[:, 0, 0], np.arange(20))
 
@@ -72,7 +72,7 @@ def test_a_damaged_cache_is_made_again(files, tmp_path):
 
 def test_nothing_is_kept_of_files_with_faults(files, tmp_path):
     files.paths[4].write_bytes(b"")
-    table, faults = decode_files(files, Counting(), "test-1", tmp_path / "cache")
+    table, faults, *_ = decode_files(files, Counting(), "test-1", tmp_path / "cache")
     assert faults == (f"{files.paths[4]} has 0 bytes",)
     assert table.y.tolist() == [i for i in range(20) if i != 4]
     assert not (tmp_path / "cache").exists()

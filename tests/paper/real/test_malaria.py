@@ -80,7 +80,7 @@ def test_a_folder_without_cells_is_a_fault(tmp_path):
 
 @pytest.mark.skipif(not (SHARED / "malaria.npz").is_file(), reason="needs a prepared copy beside the project")
 def test_the_file_names_of_the_release_give_its_200_patients():
-    from domaincover.paper.real.malaria import CELL as PATTERN
+    from domaincover.paper.real.released_images import CELL as PATTERN
 
     with np.load(SHARED / "malaria.npz", allow_pickle=False) as file:
         names, domains = file["name"], file["domain"]

@@ -4,7 +4,7 @@ import pytest
 
 from domaincover.errors import InputError
 from domaincover.paper.catalogue import CATALOGUE
-from domaincover.paper.real.product_reviews import decoded
+from domaincover.paper.real.released_tables import decoded
 from tests.paper.real.released_folders import SHARED, build_reviews
 
 DATA = CATALOGUE["reviews"]
@@ -73,7 +73,7 @@ def test_products_and_parts_that_are_absent_are_listed(tmp_path):
 
 @pytest.mark.skipif(not (SHARED / "fdu_mtl.parquet").is_file(), reason="needs a prepared copy beside the project")
 def test_the_prepared_copy_has_the_sixteen_products():
-    from domaincover.paper.real.product_reviews import PRODUCTS
+    from domaincover.paper.real.released_tables import PRODUCTS
 
     X, y, domains = DATA.read(DATA.find(SHARED))
     assert sorted(pd.unique(domains)) == sorted(PRODUCTS)

@@ -3,7 +3,7 @@ import pytest
 
 from domaincover.errors import InputError
 from domaincover.paper.catalogue import CATALOGUE
-from domaincover.paper.real.wages import BENEFITS, HOUSEHOLD, INCOME, read_survey
+from domaincover.paper.real.released_tables import BENEFITS, HOUSEHOLD, INCOME, read_survey
 from tests.paper.real.released_folders import SHARED
 
 DATA = CATALOGUE["wages"]

@@ -4,7 +4,7 @@ import pytest
 
 from domaincover.errors import InputError
 from domaincover.paper.catalogue import CATALOGUE
-from domaincover.paper.real.wisdm import LABEL_OF, read_windows
+from domaincover.paper.real.released_tables import LABEL_OF, read_windows
 from tests.paper.real.released_folders import SHARED, WISDM_FEATURES, arff_text, build_wisdm
 
 DATA = CATALOGUE["wisdm"]

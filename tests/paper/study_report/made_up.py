@@ -1,9 +1,5 @@
 """Made-up results in the shape every report takes."""
 
-import base64
-import json
-import zlib
-
 import numpy as np
 import pandas as pd
 from scipy.stats import t
@@ -198,8 +194,3 @@ SECONDS = pd.DataFrame(
 PUBLISHED_TIMES = pd.DataFrame(
     {"dataset": ["synthetic-10"], "erm_minutes": [98], "set_cover_minutes": [133], "source": ["Table 9"]}
 )
-
-
-def unpacked(packed):
-    """Return the single domains of a page."""
-    return json.loads(zlib.decompress(base64.b64decode(packed)))

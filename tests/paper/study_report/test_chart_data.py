@@ -3,24 +3,20 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from domaincover.paper.study_report.chart_data import (
+from domaincover.paper.study_report.study_charts import (
     caption,
     cross_table,
     curve_table,
     has_curves,
-    left_out_in_words,
     plane_limits,
     random_line,
     recall_boxes,
     share_table,
 )
-from domaincover.paper.study_report.page_data import domain_columns, rounded_recalls
-from domaincover.paper.study_report.results_table import of_experiment, unseen_rows
+from domaincover.paper.study_report.study_tables import of_experiment, unseen_rows
 
-from .made_up import METHODS, full_study, random_domains, results_of
+from .made_up import full_study, random_domains, results_of
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +105,6 @@ def test_boxes_have_the_quartiles_of_all_seeds_together(results, domains):
     box = data.boxes.set_index("method").loc["robust"]
     expected = np.quantile(one["min_recall"], [0.25, 0.5, 0.75])
     assert box[["q25", "median", "q75"]].tolist() == pytest.approx(expected, abs=5e-5)
-    assert box["n"] == len(one)
 
 
 def test_whiskers_end_at_the_furthest_values_within_one_and_a_half_boxes(with_recalls):
@@ -132,7 +127,7 @@ def test_every_value_is_a_point_or_between_the_whiskers(results, domains):
 
 def test_domains_without_a_min_recall_are_left_out(with_recalls):
     box = boxes_of(with_recalls([0.8, math.nan, 0.9])).boxes.iloc[0]
-    assert (box["n"], box["median"]) == (2, 0.85)
+    assert box["median"] == 0.85
 
 
 def test_a_curve_runs_through_the_medians_of_its_targets_from_the_lowest(study):
@@ -142,15 +137,6 @@ def test_a_curve_runs_through_the_medians_of_its_targets_from_the_lowest(study):
     assert points["target"].tolist() == [0.8, 0.9, 0.95]
     assert points["min_recall"].tolist() == pytest.approx(own["min_recall"].tolist(), abs=5e-5)
     assert points["set_size"].tolist() == pytest.approx(own["set_size"].tolist(), abs=5e-5)
-
-
-def test_methods_with_one_target_are_left_out_and_counted(study):
-    results, _ = study
-    assert set(curve_table(results, "data")["method"]) == set(METHODS)
-    assert left_out_in_words(results, "data") == "11 methods with a single target recall left out."
-    some = results["method"].isin([*METHODS, "irm"])
-    assert left_out_in_words(results[some], "data").startswith("One method with")
-    assert left_out_in_words(results[results["method"].isin(METHODS)], "data") == ""
 
 
 def test_the_plane_of_curves_holds_every_point_and_target(study):
@@ -165,18 +151,3 @@ def test_without_several_targets_there_is_no_curve(study):
     results, _ = study
     assert has_curves(results, "data")
     assert not has_curves(results[results["target_recall"] == 0.9], "data")
-
-
-@given(st.floats(0, 1), st.floats(0.01, 1))
-def test_a_rounded_recall_is_below_the_target_just_where_the_recall_is(recall, target):
-    (rounded,) = rounded_recalls(np.array([recall]), np.array([target]))
-    assert (rounded < target) == (recall < target)
-    assert abs(rounded - recall) <= 1.01e-4
-
-
-def test_a_label_that_a_domain_lacks_is_absent():
-    domains = random_domains(np.random.default_rng(0), ("data",), {"erm": (0.9, 1.0)}, n_seeds=1, n_domains=3)
-    own = domains[domains["split"] == "unseen"].assign(recall=[{"a": 0.5}, {"b": 0.5}, {"a": None, "b": 1.0}])
-    columns = domain_columns(own)
-    assert columns["labels"] == ["a", "b"]
-    assert columns["recalls"] == [[0.5, None, None], [None, 0.5, 1.0]]

@@ -4,7 +4,7 @@ import pytest
 
 from domaincover.paper.published import published
 from domaincover.paper.study_report.exhibits import planned_figures
-from domaincover.paper.study_report.results_table import in_order
+from domaincover.paper.study_report.study_tables import in_order
 
 from .made_up import METHODS, full_study, random_domains, results_of
 

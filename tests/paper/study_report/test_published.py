@@ -8,13 +8,13 @@ import pytest
 from domaincover.errors import InputError
 from domaincover.paper.authors_code import AUTHORS_MARK
 from domaincover.paper.collect import RESULT_COLUMNS
-from domaincover.paper.study_report.results_table import in_order
 from domaincover.paper.study_report.study_tables import (
     MEASURES,
     beside_paper,
     compared_with_published,
     format_results,
     format_times,
+    in_order,
     training_times,
 )
 
@@ -67,7 +67,7 @@ def test_runs_as_the_authors_code_stand_beside_published_numbers(results, publis
     assert not expected.empty
 
 
-@pytest.mark.parametrize("style", ["table", "md", "latex", "csv", "json"])
+@pytest.mark.parametrize("style", ["table", "latex", "csv", "json"])
 def test_what_was_not_run_is_said_in_every_style(results, published, style):
     both = pd.concat([published, published.assign(dataset="fmow")], ignore_index=True)
     text = format_results(results, style, color=False, published=both, experiment="main", width=200)
@@ -94,7 +94,7 @@ def test_csv_keeps_its_columns_and_adds_the_published_ones(results, published):
     assert (table["set_size_difference"].notna() == table["published_source"].notna()).all()
 
 
-@pytest.mark.parametrize("style", ["table", "md", "latex"])
+@pytest.mark.parametrize("style", ["table", "latex"])
 def test_texts_have_the_comparison_below_the_results(results, published, style):
     text = format_results(results, style, color=False, published=published)
     assert text.startswith(format_results(results, style, color=False))
@@ -136,11 +136,11 @@ def test_published_times_of_data_sets_that_were_not_run_stay(timed):
     times = training_times(timed, PUBLISHED_TIMES.assign(dataset="fmow"))
     assert times["dataset"].tolist() == ["synthetic-10", "synthetic-10-random", "fmow"]
     assert times["ratio_published"].tolist() == pytest.approx([np.nan, np.nan, 133 / 98], nan_ok=True)
-    assert "not run" in format_times(times, "md")
-    assert "which are 1.36 to 1.36 in the paper" in format_times(times, "md")
+    assert "not run" in format_times(times, "latex")
+    assert "which are 1.36 to 1.36 in the paper" in format_times(times, "latex")
 
 
-@pytest.mark.parametrize("style", ["table", "md", "latex", "csv", "json"])
+@pytest.mark.parametrize("style", ["table", "latex", "csv", "json"])
 def test_times_of_a_quick_run_say_so_and_stand_beside_nothing(timed, style):
     times = training_times(timed.assign(note="quick run: not the paper's setting"), PUBLISHED_TIMES)
     assert "source" not in times
@@ -158,5 +158,5 @@ def test_times_in_csv_and_json_read_back(timed):
 def test_times_that_cannot_be_written_are_refused(timed):
     with pytest.raises(InputError, match="there are no times to compare"):
         format_times(training_times(timed[:0]))
-    with pytest.raises(InputError, match="one of 'table', 'md', 'csv', 'latex', 'json', got 'html'"):
+    with pytest.raises(InputError, match="one of 'table', 'csv', 'latex', 'json', got 'html'"):
         format_times(training_times(timed), "html")

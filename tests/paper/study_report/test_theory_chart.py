@@ -1,16 +1,15 @@
 import numpy as np
 import pytest
 
-from domaincover.paper.study_report.theory_chart import (
+from domaincover.paper.study_report.figures import picture
+from domaincover.paper.theory import (
     LINES,
     learnability_data,
-    learnability_sentence,
     learnability_table,
-    write_theory_figure,
+    no_failure_bound,
+    theory_figure,
+    uniform_bound,
 )
-from domaincover.paper.theory import no_failure_bound, uniform_bound
-
-from .made_up import made_up_theory
 
 
 @pytest.fixture
@@ -26,12 +25,11 @@ def content():
     return {"settings": {"n_features": 10, "n_seeds": 3, "target_recall": 0.9}, "rows": rows}
 
 
-def test_a_quick_run_says_so_in_table_and_figure(content, tmp_path):
+def test_a_quick_run_says_so_in_table_and_figure(content):
     assert "Quick run" not in learnability_table(content)
     quick = content | {"settings": content["settings"] | {"quick": True}}
     assert learnability_table(quick).startswith("Quick run: not the paper's setting.\n")
-    figure = write_theory_figure(quick, tmp_path, "svg")
-    assert "Quick run: not the paper's setting." in figure.read_text(encoding="utf-8")
+    assert "Quick run: not the paper's setting." in theory_figure(quick)["title"]["subtitle"]
 
 
 def test_the_line_is_the_median_over_seeds(content):
@@ -56,16 +54,8 @@ def test_the_table_has_medians_bound_and_how_many_seeds_the_theorem_covers(conte
     assert ten.split() == ["10", "0.0%", "2.0%", "100%", "2", "of", "3"]
 
 
-def test_the_sentence_on_theory_tells_medians_and_the_bound_of_the_most_domains():
-    sentence = learnability_sentence(made_up_theory())
-    assert sentence.startswith(
-        "Trained on 50 domains, SET-COVER misses the target recall of 0.9 in 0.8% of new domains"
-    )
-    assert "promises nothing yet" in sentence
-
-
-def test_the_figure_has_a_named_line_per_predictor_and_bound_and_hollow_points_for_seeds_not_covered(content, tmp_path):
-    svg = write_theory_figure(content, tmp_path, "svg").read_text(encoding="utf-8")
+def test_the_figure_has_a_named_line_per_predictor_and_bound_and_hollow_points_for_seeds_not_covered(content):
+    svg = picture(theory_figure(content), "svg").decode()
     assert "New domains below the target recall of 0.9" in svg
     assert all(f">{name}<" in svg for name, *_ in LINES.values())
     points = svg.partition("layer_1_marks")[2].partition("</g>")[0]

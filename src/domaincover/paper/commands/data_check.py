@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,13 +21,7 @@ if TYPE_CHECKING:
 
 MOST_NAMES = 5  # of missing or faulty files
 EXAMPLES_ARE = {"image": "images", "text": "texts", "table": "rows"}
-COUNTS = {
-    "examples": "Examples",
-    "domains": "Domains",
-    "cells_kept": "Cells kept",
-    "cells_dropped": "Cells dropped",
-    "examples_kept": "Examples kept",
-}
+HEADS = ("Label", "Examples", "Domains", "Cells kept", "Cells dropped", "Examples kept")
 
 
 def names_on_disk() -> list[str]:
@@ -74,7 +66,6 @@ def data_check(
             show_default=False,
         ),
     ] = None,
-    style: Annotated[Literal["table", "json"], typer.Option("--format", help="Output format.")] = "table",
 ) -> None:
     """Check a data set on disk: count domains, labels and cells, and find files that are missing or cannot be read.
 
@@ -91,16 +82,14 @@ def data_check(
     data = CATALOGUE[name]
     if folder is None and not data.package and data.reader:
         raise InputError(f"{name} is on the disk only: give its folder, `domaincover data check {name} DIR`.")
-    check = check_folder(data, folder, min_cell_size)
-    typer.echo(json.dumps(check, indent=2) if style == "json" else _text(check))
+    typer.echo("\n".join(checked_lines(data, folder, min_cell_size or data.min_cell_size)))
 
 
-def check_folder(data: NaturalData, folder: Path | None, min_cell_size: int | None = None) -> dict[str, Any]:
-    """Count what a folder holds of a data set, or its package if there is no folder.
+def checked_lines(data: NaturalData, folder: Path | None, least: int) -> list[str]:
+    """Return what a folder holds of a data set, or its package if there is no folder.
 
     Every file is read, but images of WILDS are only looked for. A cell, one label in one domain, is kept if it has at
-    least `min_cell_size` examples. Files that are missing and faults of files or lines are counted, and the first ones
-    named. The paper's numbers of domains are None for data sets that it does not use.
+    least `least` examples. Files that are missing and faults of files or lines are counted, and the first ones named.
     """
     from domaincover.paper.study_datasets import as_dataset
 
@@ -110,36 +99,40 @@ def check_folder(data: NaturalData, folder: Path | None, min_cell_size: int | No
     if place is None and folder is not None:
         raise InputError(f"{data.name} was {data.missing(folder)}")
     table, faults, missing, left_out = data.examine(place)
-    X, least = table.X, data.min_cell_size if min_cell_size is None else min_cell_size
-    if place is not None and data.kind == "image" and X.dtype == object:  # paths
-        missing = tuple(path.removeprefix(f"{place}/") for path in missing_images(X))
+    if place is not None and data.kind == "image" and table.X.dtype == object:  # paths
+        missing = tuple(path.removeprefix(f"{place}/") for path in missing_images(table.X))
     dataset = as_dataset(table)
     counts = dataset.cell_counts()
+    examples_are = data.examples_are or EXAMPLES_ARE[data.kind]
+    rows = [counted(name, counts[:, [k]], least) for k, name in enumerate(dataset.label_names)]
     n_left = int((counts >= least).any(axis=1).sum())
-    n_train, n_unseen = data.sizes[:2] if data.group == "wilds" else (None, None)
-    return {
-        "name": data.name,
-        "folder": str(place or f"the package {data.package or 'domaincover'}"),
-        "kind": data.kind,
-        "examples_are": data.examples_are or EXAMPLES_ARE[data.kind],
-        "domain_is": data.domain_is,
-        "rows": len(X) + sum(left_out.values()),
-        "left_out": dict(left_out),
-        **_counted(counts, least),
-        "min_cell_size": least,
-        "labels": [
-            {"label": str(name)} | _counted(counts[:, [k]], least) for k, name in enumerate(dataset.label_names)
-        ],
-        "domains_left": n_left,
-        "paper_train_domains": n_train,
-        "paper_unseen_domains": n_unseen,
-        "enough_domains": None if n_train is None or n_unseen is None else n_left >= n_train + n_unseen,
-        "empty_texts": sum(not text.strip() for text in X) if data.kind == "text" else 0,
-        "missing": len(missing),
-        "first_missing": list(missing[:MOST_NAMES]),
-        "faults": len(faults),
-        "first_faults": list(faults[:MOST_NAMES]),
-    }
+    verdict = "."
+    if data.group == "wilds":
+        n_train, n_unseen = data.sizes[:2]
+        enough = "enough" if n_left >= n_train + n_unseen else "NOT ENOUGH"
+        verdict = f", {enough} for the paper's {n_train} to train on and {n_unseen} unseen."
+    n_rows = len(table.X) + sum(left_out.values())
+    lines = [
+        f"{data.name} in {place or 'the package ' + (data.package or 'domaincover')}",
+        f"{len(table.X):,} {examples_are}, {len(rows)} labels, {dataset.n_domains:,} domains ({data.domain_is}).",
+        *(f"Left out: {count:,} of {n_rows:,} rows, {reason}." for reason, count in left_out.items()),
+        "",
+        *table_lines(HEADS, [*rows, counted("all", counts, least)], n_text=1, width=text_width()),
+        "",
+        f"A cell is one label in one domain; cells with fewer than {least} examples are dropped.",
+        f"Domains left: {n_left:,}{verdict}",
+    ]
+    if data.kind == "text":
+        lines.append(f"Empty texts: {sum(not text.strip() for text in table.X):,}.")
+    if missing:
+        of = f" of {len(table.X):,} images" if data.group == "wilds" else " files of the release"
+        lines += [f"MISSING on the disk: {len(missing):,}{of}, first:", *(f"  {name}" for name in missing[:MOST_NAMES])]
+    if faults:
+        lines += [f"CANNOT BE USED: {len(faults):,} files or lines, first:"]
+        lines += [f"  {fault}" for fault in faults[:MOST_NAMES]]
+    if data.kind == "image" and not missing and not faults:
+        lines.append(f"On the disk: all {examples_are}.")
+    return lines
 
 
 def missing_images(paths: NDArray[np.object_]) -> list[str]:
@@ -158,43 +151,9 @@ def _listed(folder: str) -> list[str]:
         raise InputError(f"cannot list {folder}: {error.strerror}.") from None
 
 
-def _counted(counts: NDArray[np.int64], min_cell_size: int) -> dict[str, int]:
-    """Count from the examples of each cell, domains × labels."""
-    kept = counts >= min_cell_size
+def counted(name: Any, counts: NDArray[np.int64], least: int) -> list[str]:
+    """Return a row of the table, from the examples of each cell, domains × labels."""
+    kept = counts >= least
     n_kept = int(kept.sum())
     numbers = counts.sum(), counts.any(axis=1).sum(), n_kept, (counts > 0).sum() - n_kept, counts[kept].sum()
-    return dict(zip(COUNTS, map(int, numbers), strict=True))
-
-
-def _text(check: Mapping[str, Any]) -> str:
-    rows = [
-        [row["label"], *(f"{row[name]:,}" for name in COUNTS)] for row in [*check["labels"], {"label": "all", **check}]
-    ]
-    is_of_paper = check["paper_train_domains"] is not None
-    verdict = (
-        f", {'enough' if check['enough_domains'] else 'NOT ENOUGH'} for the paper's {check['paper_train_domains']} to "
-        f"train on and {check['paper_unseen_domains']} unseen."
-    )
-    lines = [
-        f"{check['name']} in {check['folder']}",
-        f"{check['examples']:,} {check['examples_are']}, {len(check['labels'])} labels, "
-        f"{check['domains']:,} domains ({check['domain_is']}).",
-        *(f"Left out: {count:,} of {check['rows']:,} rows, {reason}." for reason, count in check["left_out"].items()),
-        "",
-        *table_lines(["Label", *COUNTS.values()], rows, n_text=1, width=text_width()),
-        "",
-        f"A cell is one label in one domain; cells with fewer than {check['min_cell_size']} examples are dropped.",
-        f"Domains left: {check['domains_left']:,}{verdict if is_of_paper else '.'}",
-    ]
-    if check["kind"] == "text":
-        lines.append(f"Empty texts: {check['empty_texts']:,}.")
-    if check["missing"]:
-        of = f" of {check['examples']:,} images" if is_of_paper else " files of the release"
-        lines += [f"MISSING on the disk: {check['missing']:,}{of}, first:"]
-        lines += [f"  {name}" for name in check["first_missing"]]
-    if check["faults"]:
-        lines += [f"CANNOT BE USED: {check['faults']:,} files or lines, first:"]
-        lines += [f"  {fault}" for fault in check["first_faults"]]
-    if check["kind"] == "image" and not check["missing"] and not check["faults"]:
-        lines.append(f"On the disk: all {check['examples_are']}.")
-    return "\n".join(lines)
+    return [str(name), *(f"{number:,}" for number in numbers)]

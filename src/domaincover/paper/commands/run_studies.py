@@ -48,9 +48,7 @@ if TYPE_CHECKING:
 
 RUNS = Path("runs")
 SOME_FAILED = 1
-MOST_SHOWN = 8  # running jobs, on a large cluster
 MOST_FAILURES = 20
-LEAST_SHARE = 0.25  # of the work, from which the time left is estimated: first jobs may be much shorter than later ones
 SECONDS_BETWEEN_LINES, MOST_SECONDS_BETWEEN_LINES = 10.0, 60.0
 
 
@@ -97,10 +95,10 @@ def run_experiments(found: Callable[[], list[Experiment]], options: StudyOptions
     experiments, values = found(), settings_of(options)
     out = directory_of(options, home or experiments[0].name)
     check_installed("torch", "studies", "train")
-    experiments = [chosen(experiment.with_values(values, "--set"), options.datasets) for experiment in experiments]
+    experiments = [experiment.with_values(values, "--set") for experiment in experiments]
     studies, n_jobs = _studies(experiments, options)
     grid = [study for experiment in experiments for study in _grid(experiment, studies[experiment.name])]
-    workers = Workers(n_jobs, plugins)
+    workers = Workers(n_jobs, options.scheduler, plugins)
     with writing(out):
         open_study(out)
         with at_work(out):
@@ -128,6 +126,8 @@ def settings_of(options: StudyOptions) -> dict[str, Any]:
         if "seeds" in values:
             raise InputError("--seeds and --set seeds are both given; give one of them.")
         values["seeds"] = options.seeds
+    if options.datasets:
+        values["datasets"] = [name.strip() for name in options.datasets.split(",") if name.strip()]
     if options.as_authors:
         if values.get("as_authors") is False:
             raise InputError("--as-authors and --set as_authors=false are both given; give one of them.")
@@ -141,21 +141,6 @@ def directory_of(options: StudyOptions, name: str) -> Path:
     """Return the directory of the study: another one for a smoke run, and for runs as the authors' code."""
     endings = ("-as-authors" if settings_of(options).get("as_authors") else "") + ("-quick" if options.quick else "")
     return options.out or RUNS / f"{name}{endings}"
-
-
-def chosen(experiment: Experiment, datasets: str) -> Experiment:
-    """Return an experiment on some of its data sets, given with commas; the theory has none."""
-    if experiment.kind == "theory" or not datasets:
-        return experiment
-    wanted = tuple(dict.fromkeys(name.strip() for name in datasets.split(",") if name.strip()))
-    if not wanted:
-        raise InputError("--datasets is empty.")
-    own = study_datasets(experiment.datasets)
-    for name in study_datasets(wanted):
-        if name not in own:
-            meant = suggestion(name, own, f"there are {', '.join(own)}.")
-            raise InputError(f"--datasets: {experiment.name} has no data set {name!r}; {meant}")
-    return replace(experiment, datasets=wanted)
 
 
 def _studies(experiments: Sequence[Experiment], options: StudyOptions) -> tuple[dict[str, list[Study]], int]:
@@ -221,7 +206,7 @@ def _measure(experiment: Experiment, studies: Iterable[Study], out: Path, quick:
             is_input = isinstance(error, InputError)
             reason = f"{'' if is_input else f'{type(error).__name__}: '}{' '.join(str(error).split())}"
             say(f"Failed: {name}: {reason}")
-            failures.append(Failure(name, 1, reason, is_input))
+            failures.append(Failure(reason, is_input, name, 1))
     return failures
 
 
@@ -229,7 +214,8 @@ def _print_plan(plan: StudyPlan, workers: Workers) -> None:
     """Print what is to be done."""
     if not plan.jobs:
         return
-    where = f"in {workers.n_processes} processes" if workers.n_processes > 1 else "in this process"
+    here = f"in {workers.n_processes} processes" if workers.n_processes > 1 else "in this process"
+    where = here if workers.scheduler is None else f"on the cluster at {workers.scheduler}"
     runs = f"{_counted(plan.n_to_do + plan.n_finished, 'run')}: {plan.n_finished} finished, {plan.n_to_do} to do"
     say(f"{runs} in {_counted(len(plan.jobs), 'job')} {where}.")
 
@@ -250,9 +236,6 @@ class Progress:
     def __init__(self, jobs: Sequence[Job], clock: Callable[[], float]) -> None:
         self.epochs = {job.name: job.epochs for job in jobs}
         self._weights = {job.name: job.n_networks for job in jobs}
-        self._is_of_one_dataset = (
-            len({job.dataset for job in jobs}) == 1
-        )  # of several, a network may take 100 times more
         self._clock = clock
         self._started = self._last = clock()
         self._next_tenth = 1
@@ -262,12 +245,6 @@ class Progress:
         part, whole = (sum(n * self._weights[name] for name, n in epochs.items()) for epochs in (done, self.epochs))
         return part / whole
 
-    def time_left(self, done: Mapping[str, int]) -> str:
-        """Return the time left in words; nothing where it would be a guess."""
-        share, seconds = self.share(done), self._clock() - self._started
-        is_known = self._is_of_one_dataset and LEAST_SHARE <= share < 1
-        return f", about {duration(seconds * (1 - share) / share)} left" if is_known else ""
-
     def print_line(self, done: Mapping[str, int]) -> None:
         """Print how much is done, if it is time: at every tenth of the work, and once a minute."""
         now, share = self._clock(), self.share(done)
@@ -276,41 +253,28 @@ class Progress:
             self._last, self._next_tenth = now, int(10 * share) + 1
             n_finished = sum(n >= self.epochs[name] for name, n in done.items())
             finished = f"{n_finished} of {_counted(len(self.epochs), 'job')} finished"
-            say(f"{100 * share:.0f} % after {duration(now - self._started)}, {finished}{self.time_left(done)}.")
+            say(f"{100 * share:.0f} % after {duration(now - self._started)}, {finished}.")
 
 
 @contextmanager
 def shown_progress(plan: StudyPlan, clock: Callable[[], float] = time.monotonic) -> Iterator[OnProgress]:
-    """Show a bar for the study, with the time left, and one for each running job; lines without a terminal."""
-    from rich import progress as bars_of
+    """Show a bar for the study; lines without a terminal."""
     from rich.console import Console
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
 
-    console, work = Console(stderr=True), Progress(plan.jobs, clock)
-    if not console.is_terminal or not plan.jobs:
-        yield work.print_line if plan.jobs else lambda _: None
+    console = Console(stderr=True)
+    if not plan.jobs:
+        yield lambda _: None
         return
-    columns = (bars_of.TextColumn("{task.description}"), bars_of.BarColumn(), bars_of.TaskProgressColumn())
-    with bars_of.Progress(*columns, console=console, transient=True, get_time=clock) as bars:
-        all_jobs = f"all {_counted(len(plan.jobs), 'job')}"
-        whole = bars.add_task(all_jobs, total=1.0)
-        shown: dict[str, bars_of.TaskID] = {}
-        seen: set[str] = set()
-
-        def on_progress(done: Mapping[str, int]) -> None:
-            bars.update(whole, completed=work.share(done), description=f"{all_jobs}{work.time_left(done)}")
-            # a job that starts and ends between two calls is shown once
-            running = [name for name, n in done.items() if n > 0 and (n < work.epochs[name] or name not in seen)]
-            running = running[:MOST_SHOWN]
-            seen.update(running)
-            for name in running:
-                if name not in shown:
-                    shown[name] = bars.add_task(name, total=work.epochs[name])
-                bars.update(shown[name], completed=done[name])
-            for name in [name for name in shown if name not in running]:
-                bars.remove_task(shown.pop(name))
-            bars.refresh()
-
-        yield on_progress
+    work = Progress(plan.jobs, clock)
+    if not console.is_terminal:
+        yield work.print_line
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Bars(*columns, console=console, transient=True, get_time=clock) as bars:
+        whole = bars.add_task(_counted(len(plan.jobs), "job"), total=1.0)
+        yield lambda done: bars.update(whole, completed=work.share(done), refresh=True)
 
 
 def _counted(number: int, noun: str) -> str:

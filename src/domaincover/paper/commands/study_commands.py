@@ -57,7 +57,7 @@ class StudyOptions:
     )
     seeds: int | None = option("Number of seeds: 0, 1, …; default: the experiment's.")
     datasets: str = option(
-        "Only these data sets of the experiment, with commas; groups: synthetic, installable, wilds, real.",
+        "These data sets instead of the experiment's, with commas; groups: synthetic, installable, wilds, real.",
         "",
         autocompletion=with_commas(dataset_names),
     )
@@ -69,6 +69,7 @@ class StudyOptions:
         autocompletion=one_of(settable_keys),
     )
     jobs: int | None = option("Processes; default: the number of cores, or one for large networks.")
+    scheduler: str | None = option("Address of a dask scheduler, as tcp://host:8786, whose workers do the runs.")
     plugin: list[str] | None = option("Module or .py file that registers data sets or methods; may be repeated.")
     as_authors: bool = option(
         "Where the paper's text is silent, do as the code that its authors released; default: the text alone. The "
@@ -157,7 +158,7 @@ def report(
     directory: StudyDirectory,
     out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
 ) -> None:
-    """Write the page of a study: tables and interactive plots in one HTML file that needs no network.
+    """Write the page of a study: tables and figures in one HTML file that needs no network.
 
     Example: domaincover report runs/synthetic --out report.html
     """

@@ -2,88 +2,50 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
+import os
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path, PurePath
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pandas as pd
 import typer
 
-from domaincover import __version__
-from domaincover.files import plain_json, write_whole, writing
+from domaincover.files import write_whole, writing
 from domaincover.options import FigureFormat, TableStyle
 from domaincover.paper.catalogue import DATASET_GROUPS, study_datasets
-from domaincover.paper.collect import StudyTables, collect, read_histories
+from domaincover.paper.collect import StudyTables, collect
 from domaincover.paper.experiment import Experiment
 from domaincover.paper.methods import study_methods
 from domaincover.paper.published import published, published_results, published_times
-from domaincover.paper.study_report.figures import figure_files
+from domaincover.paper.study_report.figures import figure_files, save_chart
 from domaincover.paper.study_report.page import write_page
-from domaincover.paper.study_report.results_table import unseen_rows
-from domaincover.paper.study_report.study_tables import format_results, format_times, training_times
-from domaincover.paper.study_report.theory_chart import learnability_table, write_theory_figure
-from domaincover.paper.theory import read_theory
+from domaincover.paper.study_report.study_tables import format_results, format_times, training_times, unseen_rows
+from domaincover.paper.theory import learnability_table, read_theory, theory_figure
 from domaincover.paper.training_times import read_times
 from domaincover.terminal.messages import say, text_width
 
 RESULTS = "results"
 PAGE = "report.html"
-MADE = ".made.json"
-TABLES: dict[TableStyle, str] = {"md": "md", "csv": "csv", "latex": "tex"}
+OF_PAPER = ".paper"  # in the folder of an experiment of the paper
+TABLES: dict[TableStyle, str] = {"csv": "csv", "latex": "tex"}
 FINISHED = "*/*/target-*/seed-*/DONE"
 
 
 def make_outputs(experiments: Sequence[Experiment], out: Path, fmt: FigureFormat) -> None:
-    """Make tables, figures and page of finished runs; files that are up to date are kept."""
-    state, tables = _state(out), _collected(out)
+    """Make tables, figures and page of finished runs."""
+    tables = _collected(out)
     for experiment in experiments:
         folder = out / RESULTS / experiment.name
-
-        def make(experiment: Experiment = experiment, folder: Path = folder) -> list[Path]:
-            return _made(experiment, tables, folder, out, fmt)
-
-        n_made = _made_if_needed(folder, f"{state} {fmt} {experiment}", make, experiment.is_of_paper)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / OF_PAPER).unlink(missing_ok=True)
+        if experiment.is_of_paper:
+            (folder / OF_PAPER).touch()
+        n_made = len(_made(experiment, tables, folder, out, fmt))
         typer.echo(f"{experiment.name}: {experiment.title or 'tables and figures'}: {folder} ({n_made} files)")
     if tables is not None:
-        _made_if_needed(out, state, lambda: [_write_study_page(tables, out, out / PAGE)])
-        say(f"The page is {(out / PAGE).resolve().as_uri()}")
-
-
-def _made_if_needed(folder: Path, state: str, make: Callable[[], list[Path]], is_of_paper: bool = False) -> int:
-    """Make files, unless all files made from the same state are present; return their number."""
-    digest = hashlib.sha256(state.encode()).hexdigest()
-    note = folder / MADE
-    before = _note(note)
-    if before.get("state") == digest and all((folder / name).is_file() for name in before["files"]):
-        return len(before["files"])
-    folder.mkdir(parents=True, exist_ok=True)
-    note.unlink(missing_ok=True)  # this may be interrupted
-    names = [path.relative_to(folder).as_posix() for path in make()]
-    for name in set(before.get("files", ())) - set(names):
-        (folder / name).unlink(missing_ok=True)  # of other figures or formats, and outdated
-    write_whole(note, json.dumps({"state": digest, "files": names, "is_of_paper": is_of_paper}).encode())
-    return len(names)
-
-
-def _note(path: Path) -> dict[str, Any]:
-    """Return the files made before, their state, and whether of the paper; nothing if that is unknown."""
-    try:
-        found = plain_json(path.read_text(encoding="utf-8"))
-        own = [name for name in found["files"] if len(PurePath(name).parts) == 1 and name != ".."]
-        return {"state": found["state"], "files": own, "is_of_paper": found.get("is_of_paper") is True}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
-
-
-def _state(out: Path) -> str:
-    """Return what all outputs depend on: finished runs with their times, the paper's numbers, this version."""
-    numbers = f"{published_results().to_csv()}{published_times().to_csv()}"
-    files = [*out.glob(FINISHED), *out.glob("times/*.json"), *out.glob("theory/theory.json")]
-    stamps = sorted(f"{file.relative_to(out)} {file.stat().st_mtime_ns}\n" for file in files)
-    return "".join([__version__, numbers, *stamps])
+        _write_study_page(tables, out, out / PAGE)
 
 
 def _collected(out: Path) -> StudyTables | None:
@@ -92,33 +54,37 @@ def _collected(out: Path) -> StudyTables | None:
 
 def _made(experiment: Experiment, tables: StudyTables | None, folder: Path, out: Path, fmt: FigureFormat) -> list[Path]:
     """Write the tables and figures of an experiment; return the files."""
+    styles: dict[TableStyle, str] = {"table": "txt"} if experiment.kind == "theory" else TABLES
+    files = []
+    for style, ending in styles.items():
+        if (text := _table_of(experiment, tables, out, style)) is None:
+            return []
+        files.append(folder / f"table.{ending}")
+        write_whole(files[-1], text.encode())
+    if experiment.kind == "theory" and (content := read_theory(out / "theory")) is not None:
+        files.append(folder / f"theory.{fmt}")
+        save_chart(theory_figure(content), files[-1], fmt)
+    if experiment.kind == "grid" and tables is not None:
+        exhibits = [one for one in published().exhibits if experiment.is_of_paper and one.experiment == experiment.name]
+        results, domains = (_of(experiment, table) for table in (tables.results, tables.domains))
+        files += figure_files(results, domains, folder, fmt, experiment.figures, exhibits)
+    return files
+
+
+def _table_of(
+    experiment: Experiment, tables: StudyTables | None, out: Path, style: TableStyle, **look: Any
+) -> str | None:
+    """Return the table of an experiment; None if nothing of it was run."""
     if experiment.kind == "theory":
         content = read_theory(out / "theory")
-        if content is None:
-            return []
-        write_whole(folder / "table.txt", learnability_table(content).encode())
-        return [folder / "table.txt", write_theory_figure(content, folder, fmt)]
+        return None if content is None else learnability_table(content)
     if experiment.kind == "times":
-        times = _compared_times(experiment, out)
-        return [] if times.empty else _written(folder, lambda style: format_times(times, style))
+        times = training_times(read_times(out), published_times() if experiment.is_of_paper else None)
+        return None if times.empty else format_times(times, style, **look)
     if tables is None or (results := _of(experiment, tables.results)).empty:
-        return []
-
-    def table(style: TableStyle) -> str:
-        return format_results(results if style == "csv" else unseen_rows(results), style, **_published(experiment))
-
-    exhibits = [one for one in published().exhibits if experiment.is_of_paper and one.experiment == experiment.name]
-    histories = read_histories(out, results) if "training" in experiment.figures else []
-    domains = _of(experiment, tables.domains)
-    figures = figure_files(results, domains, folder, fmt, experiment.figures, exhibits, histories)
-    return [*_written(folder, table), *figures]
-
-
-def _written(folder: Path, table: Callable[[TableStyle], str]) -> list[Path]:
-    """Write a table in every style of a file."""
-    for style, ending in TABLES.items():
-        write_whole(folder / f"table.{ending}", table(style).encode())
-    return [folder / f"table.{ending}" for ending in TABLES.values()]
+        return None
+    shown = results if style == "csv" else unseen_rows(results)
+    return format_results(shown, style, **_published(experiment), **look)
 
 
 def _published(experiment: Experiment) -> dict[str, Any]:
@@ -136,13 +102,10 @@ def _of(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
     return table[wanted & table["target_recall"].isin(experiment.target_recalls)]
 
 
-def _compared_times(experiment: Experiment, out: Path) -> pd.DataFrame:
-    """Return our times, beside the paper's where the experiment is of the paper."""
-    return training_times(read_times(out), published_times() if experiment.is_of_paper else None)
-
-
-def _write_study_page(tables: StudyTables, out: Path, page: Path) -> Path:
-    """Write the page of all results in a study's directory, and return its path."""
+def _write_study_page(tables: StudyTables, out: Path, page: Path) -> None:
+    """Write the page of all results in a study's directory."""
+    csv_files = sorted(out.glob(f"{RESULTS}/*/table.csv"))
+    beside = page.absolute().parent
     write_page(
         tables.results,
         tables.domains,
@@ -151,38 +114,31 @@ def _write_study_page(tables: StudyTables, out: Path, page: Path) -> Path:
         published=published() if _is_of_paper(out) else None,
         times=read_times(out),
         theory=read_theory(out / "theory"),
-        histories=read_histories(out, tables.results),
+        files={f"{file.parent.name}.csv": quote(os.path.relpath(file.absolute(), beside)) for file in csv_files},
     )
-    return page
+    say(f"The page is {page.resolve().as_uri()}")
 
 
 def _is_of_paper(out: Path) -> bool:
     """Return whether one of the paper's experiments was run in a study's directory, or one of its data sets was."""
     run = {path.parts[-5] for path in out.glob(FINISHED)}
-    if run and run <= set(DATASET_GROUPS["real"]):  # of which the paper has none
+    if run <= set(DATASET_GROUPS["real"]):  # of which the paper has none
         return False
-    return any(_note(path).get("is_of_paper", False) for path in out.glob(f"{RESULTS}/*/{MADE}"))
+    return next(out.glob(f"{RESULTS}/*/{OF_PAPER}"), None) is not None
 
 
 def print_table(experiment: Experiment, out: Path) -> None:
     """Print the table of one experiment."""
-    look: dict[str, Any] = {"width": text_width(), "color": sys.stdout.isatty()}
-    if experiment.kind == "theory" and (content := read_theory(out / "theory")) is not None:
-        text = learnability_table(content)
-    elif experiment.kind == "times" and not read_times(out).empty:
-        text = format_times(_compared_times(experiment, out), "table", **look)
-    elif experiment.kind == "grid" and (tables := _collected(out)) is not None:
-        shown = unseen_rows(_of(experiment, tables.results))
-        text = format_results(shown, "table", **_published(experiment), **look)
-    else:
-        return
-    typer.echo(text.rstrip("\n"), color=look["color"] or None)
+    color = sys.stdout.isatty()
+    text = _table_of(experiment, _collected(out), out, "table", width=text_width(), color=color)
+    if text is not None:
+        typer.echo(text.rstrip("\n"), color=color or None)
 
 
 def print_results(directory: Path, style: TableStyle, all_splits: bool) -> None:
     """Print the results of a study."""
     table = collect(directory).results
-    if style in ("table", "md", "latex") and not all_splits:
+    if style in ("table", "latex") and not all_splits:
         table = unseen_rows(table)
     terminal = sys.stdout.isatty()
     text = format_results(table, style, width=text_width(), color=terminal, published=published_results())
@@ -194,14 +150,12 @@ def write_report(directory: Path, out: Path) -> None:
     tables = collect(directory)
     with writing(out):
         _write_study_page(tables, directory, out)
-    say(f"The page is {out.resolve().as_uri()}")
 
 
 def write_figures(directory: Path, out: Path, fmt: FigureFormat) -> None:
     """Write the figures of a study, and print their names."""
     tables = collect(directory)
     exhibits = published().exhibits if _is_of_paper(directory) else ()
-    histories = read_histories(directory, tables.results)
     with writing(out):
-        for path in figure_files(tables.results, tables.domains, out, fmt, exhibits=exhibits, histories=histories):
+        for path in figure_files(tables.results, tables.domains, out, fmt, exhibits=exhibits):
             typer.echo(path)

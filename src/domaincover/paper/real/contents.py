@@ -126,14 +126,9 @@ class Files(NamedTuple):
     domains: NDArray[Any]
 
 
-class Decoded(NamedTuple):
-    """The examples whose files can be decoded, and a line for each of the others."""
-
-    table: DatasetTable
-    faults: tuple[str, ...]
-
-
-def decode_files(files: Files, decode: Callable[[Path], NDArray[np.uint8]], recipe: str, cache: Path | None) -> Decoded:
+def decode_files(
+    files: Files, decode: Callable[[Path], NDArray[np.uint8]], recipe: str, cache: Path | None
+) -> Contents:
     """Decode all files with a function that returns arrays of one shape, or raises InputError.
 
     `recipe` names the data set and the version of its decoding: it is part of the name of the file kept in `cache`,
@@ -143,7 +138,7 @@ def decode_files(files: Files, decode: Callable[[Path], NDArray[np.uint8]], reci
     if kept is not None and kept.is_file():
         try:
             arrays = read_arrays(kept)
-            return Decoded(DatasetTable(arrays["X"], arrays["label"], arrays["domain"]), ())
+            return Contents(DatasetTable(arrays["X"], arrays["label"], arrays["domain"]))
         except InputError:  # damaged: decoded again, and replaced
             pass
     with ThreadPoolExecutor(n_cores()) as threads:  # reading, Pillow and the Fourier transform release the lock
@@ -157,7 +152,7 @@ def decode_files(files: Files, decode: Callable[[Path], NDArray[np.uint8]], reci
         content = io.BytesIO()
         np.savez(content, X=X, label=table.y, domain=table.domains)
         write_whole(kept, content.getvalue())
-    return Decoded(table, faults)
+    return Contents(table, faults)
 
 
 def _decoded(path: Path, decode: Callable[[Path], NDArray[np.uint8]]) -> NDArray[np.uint8] | str:

@@ -38,7 +38,7 @@ LARGEST_WHOLE = 2**53  # up to which every whole number is a float
 Texts = NDArray[np.object_]
 
 
-def read_camelyon17(root: Path, cache: Path | None = None) -> Contents:  # noqa: ARG001 - images are not opened
+def load_camelyon17(root: Path, cache: Path | None = None) -> Contents:  # noqa: ARG001 - images are not opened
     """Read tissue patches: the label is normal or tumor, the domain the patient, a text such as "004"."""
     path = root / "metadata.csv"
     table = read_columns(path, ("patient", "node", "x_coord", "y_coord", "tumor"))
@@ -50,7 +50,7 @@ def read_camelyon17(root: Path, cache: Path | None = None) -> Contents:  # noqa:
     return _contents(files, labels, ("normal", "tumor"), table["patient"])
 
 
-def read_fmow(root: Path, cache: Path | None = None) -> Contents:  # noqa: ARG001 - images are not opened
+def load_fmow(root: Path, cache: Path | None = None) -> Contents:  # noqa: ARG001 - images are not opened
     """Read satellite images of three land uses; the domain is a region and year, such as "Asia 2016"."""
     path = root / "rgb_metadata.csv"
     table = read_columns(path, ("split", "category", "country_code", "timestamp"))
@@ -67,7 +67,7 @@ def read_fmow(root: Path, cache: Path | None = None) -> Contents:  # noqa: ARG00
     return _contents(sources, label[rows], FMOW_LABELS, region + " " + year, left_out)
 
 
-def read_iwildcam(root: Path, cache: Path | None = None) -> Contents:  # noqa: ARG001 - images are not opened
+def load_iwildcam(root: Path, cache: Path | None = None) -> Contents:  # noqa: ARG001 - images are not opened
     """Read camera-trap images, empty or with one of the two most frequent animals; the domain is the camera."""
     path = root / "metadata.csv"
     table = read_columns(path, ("filename", "y", "location_remapped"))
@@ -79,7 +79,7 @@ def read_iwildcam(root: Path, cache: Path | None = None) -> Contents:  # noqa: A
     return _contents(files, label[is_used], _animal_names(root / "categories.csv"), domains[is_used], left_out)
 
 
-def read_amazon(root: Path, cache: Path | None = None) -> Contents:  # noqa: ARG001 - images are not opened
+def load_amazon(root: Path, cache: Path | None = None) -> Contents:  # noqa: ARG001 - images are not opened
     """Read product reviews: the label is the number of stars, the domain the reviewer."""
     path, path_of_split = root / "reviews.csv", root / "splits" / "user.csv"
     in_split = _whole(read_columns(path_of_split, ("split",))["split"], path_of_split, "split") != NOT_IN_SPLIT

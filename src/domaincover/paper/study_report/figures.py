@@ -1,10 +1,10 @@
-"""Every figure of a study as a file for a paper: a plot per data set, and one legend below them."""
+"""Every figure of a study, for a paper and for the page: a plot per data set, and one legend below them."""
 
 import functools
 import json
 import re
 import textwrap
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -15,25 +15,23 @@ from altair.vegalite import SCHEMA_URL, SCHEMA_VERSION
 from domaincover.errors import check_choice
 from domaincover.files import write_whole
 from domaincover.options import FigureFormat
-from domaincover.paper.collect import TrainingHistory
 from domaincover.paper.published import Exhibit
-from domaincover.paper.study_report.chart_data import (
-    TRAINING,
+from domaincover.paper.study_report.exhibits import PlannedFigure, planned_figures
+from domaincover.paper.study_report.study_charts import (
+    PAPER,
+    TEMPLATES,
     caption,
     cross_table,
     curve_table,
+    filled,
     plane_limits,
     random_line,
     recall_boxes,
     share_table,
-    training_curves,
+    study_config,
 )
-from domaincover.paper.study_report.chart_templates import ITERATES, PARTS, chart_templates, filled, study_config
-from domaincover.paper.study_report.exhibits import PlannedFigure, planned_figures
-from domaincover.paper.study_report.results_table import (
+from domaincover.paper.study_report.study_tables import (
     in_order,
-    main_target,
-    notes_of,
     of_experiment,
     sentences_of_notes,
     unseen_rows,
@@ -45,10 +43,8 @@ from domaincover.paper.study_report.style import (
     method_styles,
     splits_in_order,
 )
-from domaincover.report.charts import INK, Look, Rows, Spec, rows_for_json
-from domaincover.report.readable import sentence
+from domaincover.report.charts import Rows, Spec, rows_for_json
 
-PAPER = Look(8, 8, 9, 7.5, 60, 16, 1.5, 20, 50, 4)
 COLUMN = 234  # points: 3.25 inches, one column of most papers
 TWO_COLUMNS = 486  # points: 6.75 inches
 CHARACTER = 0.52  # mean width of a letter in font sizes, rounded up
@@ -64,7 +60,6 @@ RIGHT = 8  # points at the right of all plots, where numbers of an axis may end
 NAMES = 88  # points of the methods' names
 MOST_POINTS = 620  # of height, which leaves room for a caption on a page
 ABOVE_AND_BELOW = 60  # points of a plot's title and axis
-MOST_ROWS = 4  # data sets of a figure of training
 LONGEST_LINE = 18  # characters of a method's name per line, of at most two
 BARE_ROWS = ("share", "min-recall")  # kinds whose rows are named, so that no legend is needed
 TITLES = {
@@ -94,7 +89,6 @@ def figure_files(
     fmt: FigureFormat = "png",
     kinds: Collection[str] | None = None,
     exhibits: Sequence[Exhibit] = (),
-    histories: Sequence[TrainingHistory] = (),
 ) -> list[Path]:
     """Draw the figures of a study, one file for all its data sets; return the files.
 
@@ -104,24 +98,26 @@ def figure_files(
     Kinds are "cross" (cross-plots of unseen domains), "cross-splits" (of all splits side by side, two columns wide),
     "share" (bars of the share of unseen domains at target), "min-recall" (boxes of their min recalls), "curves"
     (min recall against set size by target, for data sets that have several), and "coverage" (share at target
-    against set size). "training" (recall by cell, set size and multipliers of SET-COVER at each dual step) needs
-    histories. None draws all that apply.
+    against set size). None draws all that apply.
     """
-    table = in_order(results)
-    figures = {
-        page.name: functools.partial(planned_figure, page, domains)
-        for planned in planned_figures(table, kinds, exhibits)
-        for page in pages_of(planned)
-    }
-    wanted = histories if kinds is None or "training" in kinds else ()
-    found = {one.dataset: one for one in wanted if one.target_recall == main_target(table, one.dataset)}
-    trained = [found[name] for name in dict.fromkeys(table["dataset"]) if name in found]
-    for first in range(0, len(trained), MOST_ROWS):
-        name = "training" if first == 0 else f"training-{first // MOST_ROWS + 1}"
-        figures[name] = functools.partial(training_figure, trained[first : first + MOST_ROWS], notes_of(table))
+    figures = figures_of(results, domains, kinds, exhibits)
     for name, figure in figures.items():
         save_chart(figure(), Path(out_dir) / f"{name}.{fmt}", fmt)
     return [Path(out_dir) / f"{name}.{fmt}" for name in figures]
+
+
+def figures_of(
+    results: pd.DataFrame,
+    domains: pd.DataFrame,
+    kinds: Collection[str] | None = None,
+    exhibits: Sequence[Exhibit] = (),
+) -> dict[str, Callable[[], Spec]]:
+    """Return the figures that `figure_files` draws, by name."""
+    return {
+        page.name: functools.partial(planned_figure, page, domains)
+        for planned in planned_figures(in_order(results), kinds, exhibits)
+        for page in pages_of(planned)
+    }
 
 
 def pages_of(planned: PlannedFigure) -> list[PlannedFigure]:
@@ -144,16 +140,13 @@ def planned_figure(planned: PlannedFigure, domains: pd.DataFrame) -> Spec:
     width = (whole - left - RIGHT - (n_columns - 1) * between - n_columns * targets) // n_columns
     methods = methods_of(planned)
     given = looks_of(methods.values(), whole - left) | {"end": width - PAPER.room_for_numbers}
-    plots = []
-    for plot in (plot for dataset in planned.datasets for plot in plots_of(planned, domains, dataset)):
-        tables = {
-            name: table.assign(label=[methods[method].label for method in table["method"]])
-            if "method" in table
-            else table
-            for name, table in plot.tables.items()
-        }
-        values = given | ({"legend": None} if is_named else {}) | plot.values
-        plots.append(plot._replace(values=values, tables=tables))
+    given |= {"legend": None} if is_named else {}
+    plots = [plot for dataset in planned.datasets for plot in plots_of(planned, domains, dataset)]
+    for plot in plots:
+        plot.values.update({**given, **plot.values})
+        for name, table in plot.tables.items():
+            if "method" in table:
+                plot.tables[name] = table.assign(label=[methods[method].label for method in table["method"]])
     shown = planned.results[planned.results["dataset"].isin(planned.datasets)]
     notes = [*sentences_of_notes(planned.results), caption(planned.kind, int(shown["n_seeds"].max()))]
     extent = NAMES - TICK if is_named else TICKS - TICK
@@ -168,21 +161,6 @@ def planned_figure(planned: PlannedFigure, domains: pd.DataFrame) -> Spec:
     return spec
 
 
-def training_figure(histories: Sequence[TrainingHistory], notes: Sequence[str]) -> Spec:
-    """Return how SET-COVER trains on several data sets: a row for each, two columns wide."""
-    width = (TWO_COLUMNS - RIGHT - len(PARTS) * (TICKS + TITLE) - (len(PARTS) - 1) * GAP) // len(PARTS)
-    looks, plots = looks_of(ITERATES.values(), TWO_COLUMNS - 60), []
-    for curves in map(training_curves, histories):
-        data = {"steps": curves.steps, "iterates": curves.iterates}
-        names = (dataset_label(curves.dataset), *[""] * (len(PARTS) - 1))
-        for part, name in zip(PARTS, names, strict=True):
-            plots.append(Plot(f"training-{part}", name, [curves.target_recall], looks, data))
-    title = f"SET-COVER in training, target recall {histories[0].target_recall:g}, first seed"
-    spec = figure_of(plots, len(PARTS), width, 90, title, [*map(sentence, notes), TRAINING], TWO_COLUMNS)
-    spec["config"] |= {"axisLeft": {"minExtent": TICKS - TICK, "maxExtent": TICKS - TICK, "tickCount": 5}}
-    return spec
-
-
 def figure_of(
     plots: Sequence[Plot], n_columns: int, width: int, height: int, title: str, notes: Sequence[str], whole: int
 ) -> Spec:
@@ -190,11 +168,11 @@ def figure_of(
     placed: list[Spec] = []
     datasets: dict[str, Rows] = {}
     for place, plot in enumerate(plots):
-        x_title, y_title = TITLES.get(plot.kind, ("Dual step", None))
+        x_title, y_title = TITLES[plot.kind]
         is_first = place % n_columns == 0
         values = plot.values | {"targets": plot.targets, "is_named": is_first, "y_title": y_title if is_first else None}
         values |= {"x_title": x_title if place + n_columns >= len(plots) else None}
-        spec = filled(chart_templates(PAPER)[plot.kind], values)
+        spec = filled(TEMPLATES[plot.kind], values)
         for layer in spec["layer"]:
             layer["data"] = {"name": f"{layer['data']['name']}-{place}"}
         used = {layer["data"]["name"] for layer in spec["layer"]}
@@ -217,7 +195,7 @@ def figure_of(
         "align": "each",
         "spacing": GAP,
         "padding": {"left": 1, "right": 2, "top": 2, "bottom": 2},
-        "config": study_config(INK, PAPER),
+        "config": study_config(),
     }
 
 
@@ -254,8 +232,8 @@ def plots_of(planned: PlannedFigure, domains: pd.DataFrame, dataset: str) -> Ite
     if kind == "curves":
         curves = curve_table(planned.results, dataset)
         targets = sorted(set(curves["target"]))
-        values = {"sizes": point_sizes(len(targets), PAPER)} | plane_limits(kind, curves)
-        yield Plot(kind, title, targets, values, {"rows": curves})
+        growing = [round(PAPER.point * (0.3 + 0.7 * k / max(len(targets) - 1, 1)), 1) for k in range(len(targets))]
+        yield Plot(kind, title, targets, {"sizes": growing, **plane_limits(kind, curves)}, {"rows": curves})
     elif kind == "min-recall":
         found = recall_boxes(rows, domains)
         tables = {"rows": found.boxes, "outliers": found.outliers}
@@ -271,11 +249,6 @@ def plots_of(planned: PlannedFigure, domains: pd.DataFrame, dataset: str) -> Ite
             name = title if kind == "cross" else f"{title}: {SPLIT_LABELS[split]}"
             tables = {"rows": crosses[crosses["split"] == split], "random_line": line}
             yield Plot(kind, name, [target], dict(limits), tables)
-
-
-def point_sizes(n_targets: int, look: Look) -> list[float]:
-    """Return the areas of points, growing with the target."""
-    return [round(look.point * (0.3 + 0.7 * place / max(n_targets - 1, 1)), 1) for place in range(n_targets)]
 
 
 def two_lines(name: str) -> list[str]:
@@ -302,13 +275,15 @@ def broken(text: str, width: float, font_size: float) -> list[str]:
 
 def save_chart(spec: Spec, path: Path, fmt: FigureFormat) -> None:
     """Write the chart atomically as a picture, whose pixels are points."""
+    write_whole(Path(path), picture(spec, fmt))
+
+
+def picture(spec: Spec, fmt: FigureFormat) -> bytes:
+    """Return the chart as a picture, whose pixels are points."""
     check_choice("figure format", fmt, get_args(FigureFormat))
-    if fmt == "svg":
-        svg = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)
-        size, end, rest = svg.partition(">")
-        content = (re.sub(r'(width|height)="([\d.]+)"', r'\1="\2pt"', size) + end + rest).encode()
-    elif fmt == "pdf":
-        content = vl_convert.vegalite_to_pdf(spec, vl_version=VEGA_LITE)
-    else:
-        content = vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=PNG_SCALE, ppi=72)
-    write_whole(Path(path), content)
+    if fmt == "pdf":
+        return bytes(vl_convert.vegalite_to_pdf(spec, vl_version=VEGA_LITE))
+    if fmt == "png":
+        return bytes(vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=PNG_SCALE, ppi=72))
+    size, end, rest = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE).partition(">")
+    return (re.sub(r'(width|height)="([\d.]+)"', r'\1="\2pt"', size) + end + rest).encode()

@@ -60,7 +60,7 @@ KNOWN_METHODS = {
     ),
 }
 SINGLE_LABEL_METHODS = ("erm", "irm", "vrex", "mmd", "coral")
-# Groups of methods to compare, in the order of the page's menu.
+# Groups of methods to compare, in the order of figures.
 COMPARISONS = {
     "sets": (
         *("erm", "pooled-train", "pooled-held-out", "robust", "set-cover", "set-cover-best"),
@@ -75,7 +75,6 @@ COMPARISON_LABELS = {
     "promises": "sets with a promise",
     "single-label": "single labels and SET-COVER",
     "penalties": "penalties of SET-COVER",
-    "all": "all methods",
 }
 FURTHER_LOOKS = (
     ("#a0622d", "triangle-left"),
@@ -137,8 +136,8 @@ def method_styles(methods: Iterable[str]) -> dict[str, MethodStyle]:
 def comparisons_of(methods: Iterable[str]) -> dict[str, list[str]]:
     """Return the methods of each comparison; unknown methods are in every comparison.
 
-    Comparisons with fewer than two known methods or contained in another are left out; "all" is added if no
-    comparison has every method.
+    Comparisons with fewer than two known methods or contained in another are left out; without any, all methods are
+    one.
 
     >>> comparisons_of(["erm", "irm", "set-cover", "mine"])
     {'single-label': ['erm', 'irm', 'set-cover', 'mine']}
@@ -151,7 +150,7 @@ def comparisons_of(methods: Iterable[str]) -> dict[str, list[str]]:
         if len(known) > 1 and not any(set(known) <= set(earlier) for earlier in shown.values()):
             shown = {key: earlier for key, earlier in shown.items() if not set(earlier) <= {*known, *unknown}}
             shown[name] = [*known, *unknown]
-    return shown if any(len(group) == len(present) for group in shown.values()) else shown | {"all": present}
+    return shown or {"all": present}
 
 
 def dataset_label(dataset: str) -> str:

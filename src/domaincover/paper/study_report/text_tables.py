@@ -14,7 +14,6 @@ from domaincover.terminal.text import TextColumn, fitted, table_of, total, writt
 
 LONGEST_WORD = 12
 TEXT_COLUMNS = ("dataset", "method", "split")
-MARKDOWN_ESCAPES = str.maketrans({char: f"\\{char}" for char in "\\|*_`[]<>#&~"})
 LATEX_ESCAPES = str.maketrans(
     {char: f"\\{char}" for char in "&%$#_{}"}
     | {
@@ -65,7 +64,7 @@ class Column(NamedTuple):
 
 
 class TextTable(NamedTuple):
-    """Columns by name, and rows of texts by column; a row may name its column in bold as "bold".
+    """Columns by name, and rows of texts by column.
 
     In blocks, the name of each data set is above its rows.
     """
@@ -80,12 +79,6 @@ class TextTable(NamedTuple):
         """The columns of a terminal and of LaTeX."""
         return {name: one for name, one in self.columns.items() if not (self.has_blocks and name == "dataset")}
 
-    def cells(self, place: int, names: Sequence[str], escapes: dict[int, str], bold: str) -> list[str]:
-        """Return the escaped texts of a row."""
-        row = self.rows[place]
-        texts = [row[name].translate(escapes) for name in names]
-        return [bold.format(text) if name == row.get("bold") else text for name, text in zip(names, texts, strict=True)]
-
     def blocks(self) -> Iterator[tuple[str, list[int]]]:
         """Yield the places of the rows of each data set with its name, or of all without one."""
         places = range(len(self.rows))
@@ -94,21 +87,11 @@ class TextTable(NamedTuple):
 
 
 def table_text(table: TextTable, style: TableStyle, notes: Sequence[str], width: int, color: bool) -> str:
-    """Return the table for a terminal, in Markdown or in LaTeX, with notes below it or as its caption."""
+    """Return the table for a terminal or in LaTeX, with notes below it or as its caption."""
     if style == "table":
         return terminal(table, notes, width, color)
     first = f"{table.title}: {notes[0]}" if table.title else notes[0]
-    caption = " ".join(map(sentence, [first, *notes[1:]]))
-    return f"{markdown(table)}\n{caption}\n" if style == "md" else latex(table, caption)
-
-
-def markdown(table: TextTable) -> str:
-    """Return the table in Markdown."""
-    names = list(table.columns)
-    lines = [[one.head for one in table.columns.values()]]
-    lines.append(["---" if one.is_text else "---:" for one in table.columns.values()])
-    lines += [table.cells(place, names, MARKDOWN_ESCAPES, "**{}**") for place in range(len(table.rows))]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return latex(table, " ".join(map(sentence, [first, *notes[1:]])))
 
 
 def latex(table: TextTable, caption: str) -> str:
@@ -119,7 +102,7 @@ def latex(table: TextTable, caption: str) -> str:
     heads = [" & ".join(text.translate(LATEX_ESCAPES) for text in line) for line in zip(*padded, strict=True)]
     groups = []
     for block, places in table.blocks():
-        rows = [" & ".join(table.cells(place, names, LATEX_ESCAPES, r"\textbf{{{}}}")) for place in places]
+        rows = [" & ".join(table.rows[place][name].translate(LATEX_ESCAPES) for name in names) for place in places]
         name = rf"\multicolumn{{{len(names)}}}{{l}}{{\textit{{{block.translate(LATEX_ESCAPES)}}}}}"
         groups.append([name, *rows] if table.has_blocks else rows)
     end = " \\\\\n    "
@@ -145,7 +128,6 @@ def terminal(table: TextTable, notes: Sequence[str], width: int, color: bool) ->
             texts=[row[name].replace(" ± ", "±") for row in table.rows],
             is_text=one.is_text,
             least=min(longest_word, LONGEST_WORD) if name == folded else None,
-            styles=["bold" if name == row.get("bold") else "" for row in table.rows],
             turn=one.turn,
         )
         for name, one in shown.items()
