@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from domaincover.errors import InputError
-from domaincover.files import UNFINISHED as UNFINISHED_NAME
 from domaincover.files import (
     LOCK,
     fault,
@@ -30,6 +29,7 @@ from domaincover.files import (
     unfinished_name,
     write_whole,
 )
+from domaincover.files import UNFINISHED as UNFINISHED_NAME
 from domaincover.paper.study import Run
 
 MARK = "study.json"

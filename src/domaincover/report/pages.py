@@ -94,7 +94,6 @@ def write_certificate_page(
     together, *labels = block["rows"]
     page = rendered(
         "certificate_page.html",
-        charts={},
         title="Certificate" if verdict is None or not verdict.is_contradicted else CONTRADICTED,
         verdict=verdict_lines(verdict, shown),
         statement=statement(certificate),
@@ -199,7 +198,6 @@ def write_domain_page(
         target=target_in_words(target_recall),
         measure=measure_of(model),
         ascending=not isinstance(target_recall, Mapping),  # by the measure; by the distance to each label's target
-        charts={},
         columns=domain_columns(shown, adaptation),
         marks=marks,
         low=track_start(min(place for of_domain in marks for _, place, _ in of_domain), targets),
@@ -268,7 +266,6 @@ def write_record_page(path: Path, model: PromisedPredictor, lines: Sequence[str]
         n_labels=len(report.label_names),
         level=model.unfamiliar_level if model.can_adapt else UNFAMILIAR,
         confidence=CONFIDENCE,
-        charts={},
         settings=settings,
     )
     write_whole(Path(path), page)
@@ -314,7 +311,6 @@ def write_check_page(path: Path, check: TableCheck, *, title: str, command: str 
         headline=headline_of(check),
         size=size_in_words(check),
         command=command,
-        charts={},
         settings={"min_cell_size": str(cells.min_cell_size), "rows compared": f"{check.n_rows_compared:,}"},
         check=check,
         cells=cells,

@@ -19,6 +19,7 @@ from domaincover.errors import InputError, one_line, torch_needed_for
 from domaincover.files import write_whole
 from domaincover.predictors.calibrated_predictors import last_step
 from domaincover.predictors.domain_record import Record
+from domaincover.predictors.interval_predictor import IntervalPredictor
 from domaincover.predictors.set_predictor import SetPredictor
 from domaincover.saving.parts import PartsReader, PartsWriter
 from domaincover.saving.sealed import RECORD, SavedFolder, digest, json_bytes, read_folder, write_folder
@@ -206,7 +207,7 @@ def _version(name: str) -> str | None:
 
 
 def _check_fitted(model: Any) -> None:
-    if isinstance(model, SetPredictor):
+    if isinstance(model, SetPredictor | IntervalPredictor):
         is_fitted = model.__sklearn_is_fitted__()
     else:
         from sklearn.base import BaseEstimator
