@@ -19,7 +19,7 @@ from domaincover import (
 )
 from domaincover.calibration.adaptation import self_calibrated_thresholds
 from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds
-from domaincover.calibration.cell_thresholds import cell_thresholds
+from domaincover.calibration.order_statistics import cell_thresholds
 from domaincover.calibration.rules import (
     hierarchical_thresholds,
     joint_thresholds,

@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from domaincover import ConformalSetClassifier
-from domaincover.calibration.cell_thresholds import cell_thresholds
+from domaincover.calibration.order_statistics import cell_thresholds
 from domaincover.calibration.rules import (
     hierarchical_thresholds,
     joint_thresholds,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domaincover import InputError
-from domaincover.calibration.confidence import check_feasible, domains_needed, highest_confidence, order_ranks
+from domaincover.calibration.order_statistics import check_feasible, domains_needed, highest_confidence, order_ranks
 from domaincover.thresholds import joint_thresholds, order_thresholds
 from tests.calibration import literal
 from tests.calibration.small_data import one_row_cells

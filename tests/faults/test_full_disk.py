@@ -20,7 +20,7 @@ WHAT_TO_DO = "no space is left on the disk; free some and run the same command a
 @pytest.fixture(autouse=True)
 def quick_library(monkeypatch):
     """Make pages without the library that draws, which takes seconds to put together."""
-    monkeypatch.setattr("domaincover.report.template.chart_library", lambda: "library" * 2000)
+    monkeypatch.setattr("domaincover.report.readable.chart_library", lambda: "library" * 2000)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domaincover import InputError, certify, to_label_lists
-from domaincover.calibration.cell_thresholds import cell_thresholds
+from domaincover.calibration.order_statistics import cell_thresholds
 from domaincover.calibration.rules import (
     hierarchical_thresholds,
     joint_thresholds,

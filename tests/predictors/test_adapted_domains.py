@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from domaincover.predictors.adapted_domains import AdaptedDomains, unusual_domains
+from domaincover.predictors.domain_record import AdaptedDomains, unusual_domains
 from domaincover.report.domain_reports import worst_first, worst_order
 from domaincover.report.domain_table import domain_columns
 from tests.report.made_up_domains import report

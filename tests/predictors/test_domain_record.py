@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from domaincover import ERMClassifier, GaussianDomains, InputError, PromisedSetClassifier, load, save
-from domaincover.calibration.confidence import order_ranks
+from domaincover.calibration.order_statistics import order_ranks
 from domaincover.criteria import criterion_for
 from domaincover.predictors.calibrated_predictors import Scored
 from domaincover.predictors.domain_record import calibration_residuals, judged_report

@@ -3,7 +3,7 @@ import pytest
 
 from domaincover import domain_report
 from domaincover.report.domain_reports import size_bars, summary_lines, track_start
-from domaincover.report.template import templates
+from domaincover.report.readable import templates
 
 from .made_up_domains import report
 

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from domaincover.calibration.cell_thresholds import MOST_CELLS, Thresholds
+from domaincover.calibration.order_statistics import MOST_CELLS, Thresholds
 from domaincover.criteria import Criterion, as_criterion
 from domaincover.errors import InputError
 from domaincover.prediction_sets import checked_codes, hits_needed

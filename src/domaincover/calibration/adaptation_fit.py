@@ -18,8 +18,13 @@ from domaincover.calibration.adaptation import (
     order_statistic,
     self_calibrated_thresholds,
 )
-from domaincover.calibration.cell_thresholds import Thresholds, cell_thresholds, own_scores
-from domaincover.calibration.confidence import check_feasible, highest_confidence
+from domaincover.calibration.order_statistics import (
+    Thresholds,
+    cell_thresholds,
+    check_feasible,
+    highest_confidence,
+    own_scores,
+)
 from domaincover.calibration.rules import pooled_row_thresholds
 from domaincover.criteria import NO_GROUP, Criterion
 from domaincover.errors import check_choice

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from domaincover.calibration.adaptation import self_calibrated_thresholds
 from domaincover.calibration.adaptation_fit import BATCH_SIZES, entry_sizes, median_rows, random_ranks
-from domaincover.calibration.cell_thresholds import Thresholds
+from domaincover.calibration.order_statistics import Thresholds
 from domaincover.criteria import Criterion, as_criterion
 
 ROUNDING = 1e-9  # domains whose distances differ by less, relatively, are equally far

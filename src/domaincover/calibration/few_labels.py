@@ -42,8 +42,8 @@ from domaincover.calibration.adaptation_fit import (
     random_ranks,
     stacked,
 )
-from domaincover.calibration.confidence import highest_confidence
 from domaincover.calibration.links import LOWEST_LOG, log_odds, softmax
+from domaincover.calibration.order_statistics import highest_confidence
 from domaincover.networks.threads import one_blas_thread
 from domaincover.options import LabelRows
 from domaincover.prediction_sets import MISSING_LABEL

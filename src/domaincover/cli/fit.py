@@ -33,7 +33,7 @@ def fit(options: FitOptions) -> None:
     """
     from domaincover.cli.inputs import kinds_in_words
     from domaincover.data.tables import open_table
-    from domaincover.saving.sealed import is_model
+    from domaincover.saving.models import is_model
 
     if_stopped("no model was written")
     options.check()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from domaincover.criteria import TargetRecall
     from domaincover.data.tables.arrow_tables import PartsTable
     from domaincover.evaluation import DomainReport
-    from domaincover.predictors.adapted_domains import AdaptedDomains
+    from domaincover.predictors.domain_record import AdaptedDomains
     from domaincover.predictors.set_predictor import SetPredictor
     from domaincover.promises.certificates import Certificate
 
@@ -149,7 +149,7 @@ class Shown(NamedTuple):
 
 def check_model_folder(out: Path, model: Path | None = None) -> None:
     """Reject a folder that a new model cannot be written to, or that is the model it is made from."""
-    from domaincover.saving.sealed import check_folder
+    from domaincover.saving.models import check_folder
 
     check_folder(out)
     if model is not None and out.exists() and model.exists() and out.samefile(model):

@@ -15,8 +15,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from domaincover.calibration.adaptation_fit import ScoredRows
-from domaincover.calibration.confidence import check_feasible
 from domaincover.calibration.links import fit_link, log_odds, lowest_positive
+from domaincover.calibration.order_statistics import check_feasible
 from domaincover.criteria import Criterion, TargetRecall, check_criterion
 from domaincover.data.dataset import count_cells
 from domaincover.data.identity import in_words, look_alikes

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.calibration.confidence import domains_needed
+from domaincover.calibration.order_statistics import domains_needed
 from domaincover.data.dataset import texts
 from domaincover.data.splits import hold_out_rows
 from domaincover.errors import InputError

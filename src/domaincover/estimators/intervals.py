@@ -13,9 +13,9 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from domaincover.calibration.confidence import domains_needed
 from domaincover.calibration.few_labels import FeatureScale
 from domaincover.calibration.interval_thresholds import KnownLevel, Rows, fit_level
+from domaincover.calibration.order_statistics import domains_needed
 from domaincover.data.encoding import TableEncoder, learned_rows
 from domaincover.errors import InputError, check_choice
 from domaincover.estimators.base import generators, indexed

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from domaincover.calibration.confidence import check_feasible
+from domaincover.calibration.order_statistics import check_feasible
 from domaincover.errors import InputError, check_choice
 from domaincover.options import DomainPenalty, Iterate, PenaltyOnFeatures, RecallFrom
 from domaincover.paper.authors_code import SilentChoices, silent_choices

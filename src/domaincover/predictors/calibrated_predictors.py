@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.calibration.confidence import confidence_text, order_ranks
 from domaincover.calibration.links import Link, log_odds, mean_probabilities, without_zeros
+from domaincover.calibration.order_statistics import confidence_text, order_ranks
 from domaincover.criteria import TargetRecall
 from domaincover.errors import InputError
 from domaincover.options import Calibration, CriterionName

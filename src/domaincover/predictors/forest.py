@@ -193,41 +193,24 @@ def _bins_of(values: NDArray[Any], edges: NDArray[np.float64]) -> NDArray[np.int
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Decision trees: a node from 0 on is a split, a negative one is the leaf ~node.
-
-    Attributes
-    ----------
-    n_features : int
-        Columns of the examples.
-    root, target : arrays
-        Of each tree: its first node, and the output that its leaves add to.
-    feature, threshold, missing_left, left, right : arrays
-        Of each split: values of the column up to the threshold go left, others right, missing ones as told.
-    value : array
-        Of each leaf: what it adds to the output of its tree, or a row with what it adds to every output.
-    baseline : array
-        What each output starts from.
-    link : {"sigmoid", "softmax", "mean", "identity"}
-        How outputs become probabilities. One output with a sigmoid is the probability of the second of two labels.
-        Trees of a regressor have one output, the number itself ("identity") or the mean over trees.
-    rounds : bool
-        Whether examples are rounded to single precision before they are compared with thresholds.
-    takes_missing : bool
-        Whether examples may have missing values.
-    """
+    """Decision trees: a node from 0 on is a split, a negative one is the leaf ~node."""
 
     n_features: int
+    # Of each tree: its first node, and the output that its leaves add to.
     root: NDArray[np.int32]
     target: NDArray[np.int32]
+    # Of each split: values of the column up to the threshold go left, others right, missing ones as told.
     feature: NDArray[np.int32]
     threshold: NDArray[np.float64]
     missing_left: NDArray[np.bool_]
     left: NDArray[np.int32]
     right: NDArray[np.int32]
-    value: NDArray[Any]
-    baseline: NDArray[Any]
+    value: NDArray[Any]  # of each leaf: what it adds to the output of its tree, or a row with one for every output
+    baseline: NDArray[Any]  # what each output starts from
+    # How outputs become probabilities. One output with a sigmoid is the probability of the second of two labels. Trees
+    # of a regressor have one output, the number itself ("identity") or the mean over trees.
     link: ForestLink
-    rounds: bool = False
+    rounds: bool = False  # examples to single precision, before they are compared with thresholds
     takes_missing: bool = True
 
     def __post_init__(self) -> None:

@@ -27,7 +27,6 @@ from domaincover.errors import InputError, check_choice
 from domaincover.evaluation import DomainReport
 from domaincover.options import LabelRows, ThresholdKind
 from domaincover.prediction_sets import MISSING_LABEL, Sets, set_sizes, sets_from_scores
-from domaincover.predictors.adapted_domains import AdaptedDomains
 from domaincover.predictors.calibrated_predictors import (
     CalibratedPredictor,
     MeanOfModels,
@@ -35,7 +34,14 @@ from domaincover.predictors.calibrated_predictors import (
     last_step,
     promise_in_words,
 )
-from domaincover.predictors.domain_record import Record, recalibrated, record_report, recorded, verdict_on
+from domaincover.predictors.domain_record import (
+    AdaptedDomains,
+    Record,
+    recalibrated,
+    record_report,
+    recorded,
+    verdict_on,
+)
 from domaincover.predictors.names import (
     ONLY_DOMAIN,
     check_fitted,

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.calibration.confidence import confidence_text, domains_needed, highest_confidence, order_ranks
+from domaincover.calibration.order_statistics import confidence_text, domains_needed, highest_confidence, order_ranks
 from domaincover.data.splits import n_held_out
 from domaincover.errors import InputError
 from domaincover.prediction_sets import check_share, check_target_recall

@@ -9,7 +9,7 @@ import pandas as pd
 
 from domaincover.criteria import TargetRecall
 from domaincover.evaluation import DomainReport
-from domaincover.predictors.adapted_domains import AdaptedDomains
+from domaincover.predictors.domain_record import AdaptedDomains
 from domaincover.report.domain_reports import (
     Reports,
     all_targets,

@@ -26,7 +26,7 @@ from domaincover.checks.table_check import (
 from domaincover.criteria import TargetRecall
 from domaincover.evaluation import DomainReport
 from domaincover.files import write_whole
-from domaincover.predictors.adapted_domains import AdaptedDomains
+from domaincover.predictors.domain_record import AdaptedDomains
 from domaincover.predictors.promised_predictor import UNFAMILIAR, PromisedPredictor
 from domaincover.promises.certificate_text import (
     DOES_NOT_SAY,
@@ -56,8 +56,7 @@ from domaincover.report.domain_reports import (
     worst_order,
 )
 from domaincover.report.domain_table import domain_columns, summary_texts
-from domaincover.report.readable import ABSENT, recall_text, shown_names
-from domaincover.report.template import rendered
+from domaincover.report.readable import ABSENT, recall_text, rendered, shown_names
 
 MOST_DOMAINS_IN_PRINT = 16
 MOST_LABELS_IN_PRINT = 8
