@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from domaincover import DomainDataset, InputError
-from domaincover.data.splits import (
+from domaincover.data.dataset import (
     cap_per_domain,
     draw_domains,
     drop_small_cells,

@@ -15,8 +15,16 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from domaincover.criteria import Criterion, TargetRecall, criterion_for
-from domaincover.data.dataset import Coded, chosen_cell_size, code_names, count_cells
-from domaincover.data.splits import Split, draw_domains, hold_out_share, n_held_out
+from domaincover.data.dataset import (
+    Coded,
+    Split,
+    chosen_cell_size,
+    code_names,
+    count_cells,
+    draw_domains,
+    hold_out_share,
+    n_held_out,
+)
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, generators, indexed
 from domaincover.estimators.calibrated import CalibratedSetClassifier

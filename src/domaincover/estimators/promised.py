@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
 from domaincover.calibration.adaptation import recency_weights
-from domaincover.calibration.adaptation_fit import Promise, ScoredRows, fit_adaptive_thresholds
-from domaincover.calibration.familiarity import fit_familiarity
+from domaincover.calibration.adaptation_fit import Promise, ScoredRows, fit_adaptive_thresholds, fit_familiarity
 from domaincover.calibration.few_labels import FeatureScale, TaughtRows, fit_few_labels, sampled_rows, with_scores
 from domaincover.calibration.order_statistics import order_ranks
 from domaincover.calibration.rules import joint_thresholds

@@ -23,8 +23,7 @@ import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
 
-from domaincover.data.dataset import count_cells, texts
-from domaincover.data.splits import Split
+from domaincover.data.dataset import Split, count_cells, texts
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier
 from domaincover.estimators.network import NetworkClassifier

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.calibration.adaptation import AdaptiveThresholds, self_calibrated_thresholds
-from domaincover.calibration.familiarity import FamiliarityTable
+from domaincover.calibration.adaptation import AdaptiveThresholds, FamiliarityTable, self_calibrated_thresholds
 from domaincover.calibration.few_labels import (
     Correction,
     FeatureScale,

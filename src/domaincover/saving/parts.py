@@ -19,7 +19,7 @@ import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from domaincover.calibration.familiarity import FamiliarityTable
+from domaincover.calibration.adaptation import FamiliarityTable
 from domaincover.errors import InputError
 from domaincover.networks.dense_layers import DenseLayers, checked_layers, layer_widths
 from domaincover.predictors.promised_predictor import PromisedPredictor
