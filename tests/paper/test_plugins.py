@@ -11,13 +11,13 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from domaincover import InputError
+from domaincover.files import locked
 from domaincover.paper import catalogue, methods
 from domaincover.paper.catalogue import study_dataset
 from domaincover.paper.collect import collect
 from domaincover.paper.experiment import Experiment, paper_experiments
 from domaincover.paper.job import predicted
 from domaincover.paper.plugins import GROUP, absolute, load_plugins
-from domaincover.paper.run_directory import at_work
 from domaincover.paper.runner import Work, Workers, plan_studies, run_study
 from domaincover.paper.study import Study
 from domaincover.paper.study_datasets import Sizes, TableDataset, draw_study_data
@@ -106,11 +106,8 @@ def test_two_calls_in_one_directory_do_not_spoil_each_other(tmp_path):
     load_plugins([PLUGIN])
     study, out = of_clinics("logistic"), tmp_path / "runs"
     plan = plan_studies([study], out)
-    with (
-        at_work(out),
-        pytest.raises(InputError, match=r"another process is using .*; wait until"),
-        at_work(out),
-    ):
+    said = r"another process is using .*; wait until"
+    with locked(out / ".lock", taken=""), pytest.raises(InputError, match=said):
         run_study(plan, out)
     assert not list(out.glob("*/*/*/*/DONE"))
     assert run_study(plan, out).n_new == 2

@@ -250,7 +250,9 @@ def spelling_of(column: pd.Series[Any]) -> str | None:
         return None
     if texts.str.fullmatch(f"{PLAIN_NUMBER}|{ISO_DATE}").all() and not column.isin(MISSING_MARKS).any():
         return None
-    return _date_spelling(texts) or _number_spelling(texts)
+    if (spelling := _date_spelling(texts)) is not None or texts.str.fullmatch(CODE).any():
+        return spelling
+    return next((spelling for spelling in NUMBERS if _follow(texts, spelling)), None)
 
 
 def plain_table(table: pd.DataFrame, spellings: Mapping[Any, str]) -> pd.DataFrame:
@@ -374,12 +376,6 @@ def _distinct(column: pd.Series[Any]) -> pd.Series[Any] | None:
         return None
     texts = values.astype("string").str.strip()
     return texts[~texts.isin(MISSING_MARKS) & (texts != "")]
-
-
-def _number_spelling(texts: pd.Series[Any]) -> str | None:
-    if texts.str.fullmatch(CODE).any():
-        return None
-    return next((spelling for spelling in NUMBERS if _follow(texts, spelling)), None)
 
 
 def _date_spelling(texts: pd.Series[Any]) -> str | None:

@@ -13,8 +13,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ MARK = "study.json"
 FORMAT = 1
 UNFINISHED = ".unfinished"
 DONE = "DONE"
+HELD = set[Path]()  # directories that this process has locked
 
 
 def open_study(path: Path) -> None:
@@ -73,9 +74,19 @@ def _check_mark(path: Path) -> None:
         raise InputError(f"{path} has format {found} and this version reads {FORMAT}; update domaincover.")
 
 
-def at_work(out: Path) -> AbstractContextManager[None]:
-    """Lock a study's directory against other processes."""
-    return locked(out / LOCK, f"another process is using {out}; wait until it has ended, or choose another directory.")
+@contextmanager
+def at_work(out: Path) -> Iterator[None]:
+    """Lock a study's directory against other processes; can be nested."""
+    if out in HELD:
+        yield
+        return
+    taken = f"another process is using {out}; wait until it has ended, or choose another directory."
+    with locked(out / LOCK, taken):
+        HELD.add(out)
+        try:
+            yield
+        finally:
+            HELD.remove(out)
 
 
 def is_finished(out: Path, run: Run) -> bool:

@@ -19,7 +19,7 @@ from domaincover.errors import InputError
 from domaincover.files import fault, is_full
 from domaincover.paper.methods import study_method
 from domaincover.paper.plugins import load_plugins
-from domaincover.paper.run_directory import is_finished, open_study
+from domaincover.paper.run_directory import at_work, is_finished, open_study
 from domaincover.paper.study import Run, Study
 from domaincover.terminal.processes import n_cores
 
@@ -108,13 +108,13 @@ def run_study(
 ) -> Outcome:
     """Run the jobs of a plan; `on_progress` is called regularly with the epochs done, by the name of the job.
 
-    A failed job does not stop the others. An integer `workers` is a number of processes. The caller is `at_work`.
+    A failed job does not stop the others. An integer `workers` is a number of processes.
     """
     workers = Workers(workers) if isinstance(workers, int) else workers
     started = time.perf_counter()
     failures = []
     if plan.jobs:
-        with _reporting(plan.jobs, out, on_progress) as progress:
+        with at_work(out), _reporting(plan.jobs, out, on_progress) as progress:
             failures = list(_done(plan.jobs, out, progress, workers))
     n_new = plan.n_to_do - sum(failure.n_runs for failure in failures)
     if failures and n_new == plan.n_finished == 0 and all(failure.is_input for failure in failures):

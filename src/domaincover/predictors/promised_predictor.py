@@ -222,7 +222,8 @@ class PromisedPredictor(CalibratedPredictor):
         """
         self._checked_adaptive(required=True)
         scored = self.scored_with_features(X)
-        self._check_calibrated_for_labels()
+        if not hasattr(self, "feature_scale_"):
+            raise InputError(f"this model has nothing to learn from labels: {self._no_labels_in_words}.")
         if not self._label_levels:
             warnings.warn(f"labels will change nothing: {self._no_labels_in_words}.", stacklevel=3)
         if n_rows < 1:
@@ -308,10 +309,6 @@ class PromisedPredictor(CalibratedPredictor):
         if not self._label_levels:
             return f"{what}, which changes nothing: {self._no_labels_in_words}."
         return f"{what}, which changes nothing: this model learns from {min(self._label_levels)} labels or more."
-
-    def _check_calibrated_for_labels(self) -> None:
-        if not hasattr(self, "feature_scale_"):
-            raise InputError(f"this model has nothing to learn from labels: {self._no_labels_in_words}.")
 
     @property
     def _no_labels_in_words(self) -> str:

@@ -178,7 +178,9 @@ def write_domain_page(
     """
     shown = worst_first(reports, target_recall)
     model = next(iter(shown.values()))
-    headline, *lines = summary_lines(_spoken_of(reports), target_recall, kind=kind)
+    # The first sentence is not about the same model with its other thresholds, which the table has.
+    spoken_of = {name: each for k, (name, each) in enumerate(reports.items()) if k == 0 or each.thresholds is None}
+    headline, *lines = summary_lines(spoken_of, target_recall, kind=kind)
     marks, targets = _marks(shown), all_targets(model)
     if adaptation is not None:
         adaptation = adaptation.subset(worst_order(next(iter(reports.values())), target_recall))
@@ -231,12 +233,6 @@ def _marks(shown: Mapping[str, DomainReport]) -> list[list[tuple[str, float, str
             marks.append(("ring", value, f"{measure} of {name}: {recall_text(value, every)}"))
         rows.append(marks)
     return rows
-
-
-def _spoken_of(reports: Reports) -> Reports:
-    """Return what the first sentence is about: not the same model with its other thresholds, which the table has."""
-    (first_name, first), *others = reports.items()
-    return {first_name: first} | {name: report for name, report in others if report.thresholds is None}
 
 
 def record_lines(model: PromisedPredictor) -> list[str]:
