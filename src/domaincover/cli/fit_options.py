@@ -326,7 +326,7 @@ class FitOptions:
         return MIN_CELL_SIZE if self.min_cell_size is None else self.min_cell_size
 
     def saved_settings(self) -> dict[str, Any]:
-        """Return the settings that are saved with the model and shown on its page, and that identify checkpoints."""
+        """Return the settings that are saved with the model and shown on its page."""
         names = ("label", "domain", "method", "base", "hold_out_domains", "seed")
         settings = {name: getattr(self, name) for name in names}
         settings |= {"target_recall": self.target, "min_cell_size": self.cell_size}
