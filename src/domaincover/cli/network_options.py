@@ -143,14 +143,11 @@ class TrainingOptions:
     on_disk: bool = option(
         "Train networks without reading the features into memory, from Parquet or Arrow of any size.", False
     )
-    scratch: Path | None = option("Folder for the temporary files of --on-disk; default: the system's.")
 
     def parameters(self) -> dict[str, Any]:
         """Return parameters of a network classifier, only those that were given."""
         from domaincover.training.settings import TrainingRun
 
-        if self.scratch is not None and not self.on_disk:
-            raise InputError("--scratch is for the temporary files of --on-disk; give both, or neither.")
         if self.resume and self.checkpoints is None:
             raise InputError("--resume continues from checkpoints; name their folder with --checkpoints.")
         names = ("checkpoints", "checkpoint_minutes", "resume", "precision", "accumulate")
@@ -168,6 +165,7 @@ class TrainingOptions:
             return nullcontext()
         if_stopped("its checkpoints are kept, and the same command with --resume continues from them")
         return checkpoints_in(self.checkpoints, resume=self.resume)
+
 
 @contextmanager
 def checkpoints_in(folder: Path, *, resume: bool) -> Iterator[None]:
