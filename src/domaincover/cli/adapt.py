@@ -49,10 +49,17 @@ def adapt(options: AdaptOptions) -> None:
 
     Example: domaincover adapt model ward-7.csv --choose 100 --out to-label.csv
     """
+    from domaincover.data.tables import open_table
+    from domaincover.saving.models import load_extra, load_to_predict, save
+
+    if hasattr(fitted := load_to_predict(options.model), "predict_interval"):
+        from domaincover.cli.interval_commands import adapt_intervals
+
+        adapt_intervals(options, fitted, (load_extra(options.model) or {}).get("settings", {}))
+        return
     if options.choose is not None:
         _choose(options)
         return
-    from domaincover.data.tables import open_table
 
     model, out, label = options.model, options.out, options.label
     if_stopped("no model was written")
@@ -69,9 +76,8 @@ def adapt(options: AdaptOptions) -> None:
     from domaincover.cli.inputs import ModelColumns
     from domaincover.cli.part_scores import SavedModel, inner_model, scored_rows
     from domaincover.predictors.calibrated_predictors import Scored
-    from domaincover.saving.models import load_extra, load_to_predict, save
 
-    fitted, extra = load_to_predict(model), load_extra(model) or {}
+    extra = load_extra(model) or {}
     inner, settings = inner_model(fitted), extra.get("settings", {})
     columns = [ModelColumns.of(fitted, each) for each in data]
     labels = None if label is None else columns[0].read_some_labels(data[0], label, inner.classes_.tolist())

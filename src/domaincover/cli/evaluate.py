@@ -91,6 +91,13 @@ def evaluate(options: EvaluateOptions) -> None:
 
     Example: domaincover evaluate model new.csv --label outcome --domain hospital --html report.html
     """
+    from domaincover.cli.part_scores import SavedModel
+
+    if hasattr((saved := SavedModel.at(options.model)).load(), "predict_interval"):
+        from domaincover.cli.interval_commands import evaluate_intervals
+
+        evaluate_intervals(options, saved)
+        return
     found = evaluated(options, options.by)
     target, certificate = found.target_recall, certificate_if_unseen(found.report, found.target_recall, found.model)
     notes = [*found.warnings, *notes_on_evaluation(found.report, found.model, found.extra)]

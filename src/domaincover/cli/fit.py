@@ -36,6 +36,11 @@ def fit(options: FitOptions) -> None:
 
     if_stopped("no model was written")
     options.check()
+    if options.number is not None:
+        from domaincover.cli.interval_commands import fit_intervals
+
+        fit_intervals(options)
+        return
     check_model_folder(options.out)
     data = open_table(options.table)
     options = options.for_table(data)

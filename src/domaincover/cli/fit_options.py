@@ -8,7 +8,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from domaincover.cli.arguments import DOMAIN, LABEL, cell_size, column, page, parsed_targets, table_file, targets
+from domaincover.cli.arguments import (
+    DOMAIN,
+    LABEL,
+    cell_size,
+    column,
+    complete_columns,
+    page,
+    parsed_targets,
+    table_file,
+    targets,
+)
 from domaincover.cli.network_options import SourceOptions, TrainingOptions
 from domaincover.cli.outputs import check_page
 from domaincover.errors import InputError
@@ -49,6 +59,13 @@ class FitOptions:
     table: Path = table_file()
     out: Path = option("Folder for the model.", REQUIRED)
     label: str | None = column(LABEL)
+    number: str | None = option(
+        "Column with a number to predict, instead of --label: intervals, which promise the coverage of a new domain.",
+        None,
+        "--target",
+        metavar="COLUMN",
+        autocompletion=complete_columns,
+    )
     domain: str | None = column(DOMAIN)
     method: Method | None = _choice(
         SETS,

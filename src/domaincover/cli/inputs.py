@@ -265,12 +265,13 @@ def _check_classes(labels: pd.Series[Any]) -> None:
     if n_labels > MOST_LABELS:
         raise InputError(
             f"{column} has {n_labels:,} different values; labels are classes, at most {MOST_LABELS}. "
-            "Was another column meant?"
+            "Was another column meant, or --target for a number?"
         )
     numbers = pd.to_numeric(pd.Series(labels.unique().astype(str)), errors="coerce")
     if numbers.notna().all() and (broken := numbers % 1 != 0).any():
         raise InputError(
-            f"{column} holds numbers such as {numbers[broken].iloc[0]:g}; labels are classes: whole numbers or names."
+            f"{column} holds numbers such as {numbers[broken].iloc[0]:g}; labels are classes: whole numbers or "
+            "names. For a number, give --target instead."
         )
 
 

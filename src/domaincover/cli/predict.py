@@ -94,6 +94,11 @@ def predict(options: PredictOptions) -> None:
 
     saved = SavedModel.at(options.model)
     fitted = saved.load()
+    if hasattr(fitted, "predict_interval"):
+        from domaincover.cli.interval_commands import predict_intervals
+
+        predict_intervals(options, fitted, data, ids)
+        return
     ModelColumns.of(fitted, data)
     if domain is not None:
         inner_model(fitted)

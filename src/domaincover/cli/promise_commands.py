@@ -42,6 +42,7 @@ def certify(options: CertifyOptions) -> None:
 
     Example: domaincover certify model new.csv --html certificate.html
     """
+    from domaincover.cli.part_scores import SavedModel
     from domaincover.criteria import check_criterion
     from domaincover.prediction_sets import check_share
     from domaincover.promises import certificates
@@ -51,6 +52,11 @@ def certify(options: CertifyOptions) -> None:
     asked = parsed_targets(options.target_recall) if options.target_recall else None
     if asked is not None:
         check_criterion("min-recall", asked)
+    if hasattr((saved := SavedModel.at(options.model)).load(), "predict_interval"):
+        from domaincover.cli.interval_commands import certify_intervals
+
+        certify_intervals(options, saved)
+        return
     given = evaluated(options)
     judged, n_domains = _unseen(given, leave_out=options.unseen_only), len(given.report.domain_names)
     n_seen, target = n_domains - len(judged.report.domain_names), judged.target_recall if asked is None else asked

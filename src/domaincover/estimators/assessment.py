@@ -23,6 +23,7 @@ from domaincover.estimators.calibrated import CalibratedSetClassifier
 from domaincover.estimators.conformal import ConformalSetClassifier
 from domaincover.estimators.diagnosis import Diagnosis, diagnose
 from domaincover.estimators.folds import n_folds_of, places_in_order
+from domaincover.estimators.intervals import PromisedIntervalRegressor
 from domaincover.estimators.promised import PromisedSetClassifier
 from domaincover.estimators.scorer_fits import clone_for
 from domaincover.estimators.set_cover import SetCoverClassifier
@@ -30,6 +31,7 @@ from domaincover.estimators.single_label import DomainGeneralizationClassifier, 
 from domaincover.evaluation import DomainReport, domain_report
 from domaincover.options import ThresholdKind
 from domaincover.prediction_sets import Sets
+from domaincover.predictors.interval_report import IntervalReport
 from domaincover.predictors.label_scores import last_step
 from domaincover.predictors.names import as_column
 from domaincover.promises.verdict import Verdict, verdict_lines
@@ -132,7 +134,7 @@ def assess(
     min_cell_size: int | None = None,
     target_recall: TargetRecall | None = None,
     random_state: Any = None,
-) -> Assessment:
+) -> Any:
     """Fit a copy of the model on some of the domains, and evaluate it on the others: the last ones with `domain_order`.
 
     A single-label model on the same split is the baseline: ERM with the same network, or the same estimator without
@@ -142,6 +144,9 @@ def assess(
     domains, cells with fewer than `min_cell_size` examples do not: None is the model's own, 20 unless set, or 1 with a
     warning where no cell of an unseen domain has so many.
     """
+    if isinstance(model, PromisedIntervalRegressor):
+        shares = {"hold_out_domains": hold_out_domains, "random_state": random_state}
+        return assess_intervals(model, X, y, domains, **shares)
     target = model._own_target if target_recall is None else target_recall
     candidates = _candidates(model)
     X, y, domains = indexed(X, as_column(y), domains)
@@ -168,6 +173,45 @@ def assess(
     single = BASELINE if BASELINE in fitted else MODEL
     diagnosis = diagnose(seen[single], judged.report(fitted[single], split.unseen), target)
     return Assessment(target, unseen, seen, diagnosis, fitted[MODEL])
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalAssessment:
+    """A model of intervals, fitted on some domains, and its report on the others."""
+
+    model: PromisedIntervalRegressor
+    unseen: IntervalReport
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Whether the unseen domains contradict the promise."""
+        return self.model.verdict(self.unseen)
+
+    def __str__(self) -> str:
+        return f"{self.verdict}\n{self.unseen}"
+
+
+def assess_intervals(
+    model: PromisedIntervalRegressor,
+    X: Any,
+    y: Any,
+    domains: Any,
+    *,
+    hold_out_domains: float = 0.25,
+    random_state: Any = None,
+) -> IntervalAssessment:
+    """Fit a copy of a model of intervals on some of the domains, and evaluate it on the others."""
+    X, y, domains = indexed(X, as_column(y), domains)
+    coded = code_names(domains, "domains", _num_samples(X))
+    n_unseen = n_held_out(len(coded.names), hold_out_domains)
+    (rng,) = generators(random_state, "assessment")
+    unseen = draw_domains(coded.codes, len(coded.names) - n_unseen, n_unseen, rng).unseen
+    is_unseen = np.isin(coded.codes, unseen)
+    seen_rows, new_rows = np.flatnonzero(~is_unseen), np.flatnonzero(is_unseen)
+    fitted = clone(model).fit(*(_safe_indexing(part, seen_rows) for part in (X, y)), domains=domains[seen_rows])
+    return IntervalAssessment(
+        fitted, fitted.domain_report(*(_safe_indexing(part, new_rows) for part in (X, y, domains)))
+    )
 
 
 def rows_to_train_on(

@@ -15,6 +15,8 @@ from domaincover.errors import InputError
 from domaincover.predictors.interval_report import IntervalReport, interval_report
 from domaincover.predictors.names import as_column, check_fitted, coded_domains, n_rows_of
 from domaincover.predictors.promised_predictor import encoded_by
+from domaincover.promises.certificates import seen_among
+from domaincover.promises.verdict import Verdict, judged
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,6 +103,13 @@ class IntervalPredictor:
         values, coded = numbers_of(y, len(intervals)), coded_domains(domains, len(intervals))
         size = self.min_domain_size if min_domain_size is None else min_domain_size
         return interval_report(intervals, values, coded.codes, coded.names, self.target_coverage, size)
+
+    def verdict(self, report: IntervalReport) -> Verdict | None:
+        """Return whether the new domains of a report contradict the promise; None without any."""
+        is_new = ~np.array(seen_among(report.domain_names, self.domains_.tolist()), dtype=bool)
+        if hasattr(self, "adapted_") or not is_new.any():
+            return None
+        return judged(report.subset(is_new).at_target(self.target_coverage), self.domain_confidence)
 
     @property
     def label_gain(self) -> pd.DataFrame:

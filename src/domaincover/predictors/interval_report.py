@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.criteria import criterion_for
+from domaincover.data.dataset import texts
 from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport, Tallies
+from domaincover.terminal.text import counted, table_lines, wrapped
 
 INSIDE = "value"
+MOST_ROWS, WIDTH = 30, 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +47,33 @@ class IntervalReport(DomainReport):
     def is_useless(self) -> bool:
         """Whether intervals are as wide as if nothing were known of a row but its domain, in the median domain."""
         return bool(np.median(self.widths - self.own_width) > 0)
+
+    def __str__(self) -> str:
+        order = np.argsort(self.coverage, kind="stable")
+        columns = [self.n, self.coverage, self.widths, self.own_width, self.below, self.above]
+        formats = ["{:,}", "{:.3f}", "{:.3g}", "{:.3g}", "{:.3f}", "{:.3f}"]
+        names = texts(self.domain_names)
+        rows = [
+            [names[k], *(how.format(column[k]) for how, column in zip(formats, columns, strict=True))]
+            for k in order[:MOST_ROWS]
+        ]
+        heads = ["domain", "rows", "coverage", "width", "own width", "below", "above"]
+        n_more = len(order) - len(rows)
+        more = [f"… and {n_more} more domains"] if n_more else []
+        return "\n".join([*table_lines(heads, rows, 1, WIDTH), *more, "", *wrapped(self.in_words, WIDTH)])
+
+    @property
+    def in_words(self) -> str:
+        """How many domains are at target, and how wide their intervals are."""
+        target, n_at_target = self.judged_by.given, int(self.at_target().sum())
+        return (
+            f"In {n_at_target} of {counted(len(self.domain_names), 'domain')} the coverage is at least {target:g}. "
+            f"Intervals are {np.median(self.widths):.3g} wide at the median; {np.median(self.own_width):.3g} would do "
+            "if a domain's values were known, but nothing of its rows."
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
     def subset(self, rows: Any) -> Self:
         """Return the given domains (row numbers or a mask) in the given order."""

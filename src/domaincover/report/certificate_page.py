@@ -57,7 +57,6 @@ def write_certificate_page(
     together, *labels = block["rows"]
     page = rendered(
         "certificate_page.html",
-        charts={},
         title="Certificate" if verdict is None or not verdict.is_contradicted else CONTRADICTED,
         verdict=verdict_lines(verdict, shown),
         statement=statement(certificate),

@@ -32,7 +32,6 @@ def write_check_page(path: Path, check: TableCheck, *, title: str, command: str 
         headline=headline_of(check),
         size=size_in_words(check),
         command=command,
-        charts={},
         settings={"min_cell_size": str(cells.min_cell_size), "rows compared": f"{check.n_rows_compared:,}"},
         check=check,
         cells=cells,

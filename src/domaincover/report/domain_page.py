@@ -78,7 +78,6 @@ def write_domain_page(
         target=target_in_words(target_recall),
         measure=measure_of(model),
         ascending=not isinstance(target_recall, Mapping),  # by the measure; by the distance to each label's target
-        charts={},
         columns=domain_columns(shown, adaptation),
         marks=marks,
         low=track_start(min(place for of_domain in marks for _, place, _ in of_domain), targets),

@@ -44,7 +44,6 @@ def write_record_page(path: Path, model: PromisedPredictor, lines: Sequence[str]
         n_labels=len(report.label_names),
         level=model.unfamiliar_level if model.can_adapt else UNFAMILIAR,
         confidence=CONFIDENCE,
-        charts={},
         settings=settings,
     )
     write_whole(Path(path), page)

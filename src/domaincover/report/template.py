@@ -1,4 +1,4 @@
-"""Shared by all pages: the templates, their filters, and the script that draws charts."""
+"""Shared by all pages: the templates and their filters."""
 
 import functools
 from typing import TYPE_CHECKING, Any
@@ -14,9 +14,8 @@ FOLDERS = ("report", "paper/study_report")
 
 
 def rendered(name: str, **content: Any) -> bytes:
-    """Return a page; text is escaped, and JSON is safe in a script."""
-    library = chart_library() if content["charts"] else ""
-    return templates().get_template(name).render(library=library, **content).encode(errors="replace")
+    """Return a page; text is escaped."""
+    return templates().get_template(name).render(**content).encode(errors="replace")
 
 
 @functools.cache
@@ -42,13 +41,4 @@ def templates() -> "jinja2.Environment":
         "interval": interval_text,
     }
     environment.globals |= {"ABSENT": ABSENT, "WORTH_SAYING": WORTH_SAYING}
-    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     return environment
-
-
-@functools.cache
-def chart_library() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed as one script; it defines window.vegaEmbed."""
-    import vl_convert
-
-    return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))

@@ -18,6 +18,7 @@ import numpy as np
 from domaincover.errors import InputError, one_line, torch_needed_for
 from domaincover.files import write_whole
 from domaincover.predictors.domain_record import Record
+from domaincover.predictors.interval_predictor import IntervalPredictor
 from domaincover.predictors.label_scores import last_step
 from domaincover.predictors.set_predictor import SetPredictor
 from domaincover.saving.parts import PartsReader, PartsWriter
@@ -206,7 +207,7 @@ def _version(name: str) -> str | None:
 
 
 def _check_fitted(model: Any) -> None:
-    if isinstance(model, SetPredictor):
+    if isinstance(model, SetPredictor | IntervalPredictor):
         is_fitted = model.__sklearn_is_fitted__()
     else:
         from sklearn.base import BaseEstimator

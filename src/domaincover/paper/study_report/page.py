@@ -87,7 +87,6 @@ def write_page(
         others=[found for found in pictures if found.name not in shown],
         headline=what_was_run(table),
         sections=[_section(table, rows, name) for name in dict.fromkeys(table["dataset"])],
-        charts=None,
         columns=COLUMNS,
         measures=MEASURES,
         beside_paper=beside_paper,
