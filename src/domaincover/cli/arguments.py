@@ -63,10 +63,12 @@ def strict() -> Any:
     return option("Refuse a table whose columns look unlike those of training, instead of a note.", False)
 
 
-def part_workers() -> Any:
+def workers() -> Any:
     """Return the option that works on parts in several processes."""
     return option(
-        "Work on the parts of a folder in so many processes of this machine; default: one part after the other.", min=1
+        "Work on parts in so many processes of this machine; default: one part after the other.",
+        min=1,
+        rich_help_panel="A folder of parts",
     )
 
 

@@ -8,16 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from domaincover.cli.arguments import (
-    cell_size,
-    column,
-    model_folder,
-    output_format,
-    page,
-    part_workers,
-    strict,
-    table_file,
-)
+from domaincover.cli.arguments import cell_size, column, model_folder, output_format, page, strict, table_file, workers
 from domaincover.cli.outputs import Shown, check_page, notes_on_evaluation, print_json, shown_name
 from domaincover.cli.part_runs import PartRuns, check_workers
 from domaincover.errors import InputError
@@ -71,7 +62,7 @@ class EvaluationOptions(LabelledTableOptions):
     )
     min_cell_size: int | None = cell_size()
     strict: bool = strict()
-    workers: int | None = part_workers()
+    workers: int | None = workers()
 
 
 @dataclass(frozen=True, kw_only=True)

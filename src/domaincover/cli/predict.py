@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from domaincover.cli.arguments import column, model_folder, part_workers, strict, table_file
+from domaincover.cli.arguments import column, model_folder, strict, table_file, workers
 from domaincover.cli.outputs import check_not_table, check_output_folder
 from domaincover.cli.part_runs import PartRuns, check_workers
 from domaincover.errors import InputError
@@ -48,7 +48,7 @@ class PredictOptions:
     top: bool = option("Also write the most likely label.", False)
     scores: bool = option("Also write the score of each label, which its threshold is compared with.", False)
     strict: bool = strict()
-    workers: int | None = part_workers()
+    workers: int | None = workers()
 
 
 @takes(PredictOptions)
