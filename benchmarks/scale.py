@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.measure import Row, timed
 from benchmarks.tables import PEAK_OF_CHILD, printed
 from domaincover import SetCoverClassifier, domain_report
-from domaincover.prediction_sets import sets_from_scores
+from domaincover.criteria import sets_from_scores
 
 N_ROWS, N_LABELS, N_DOMAINS = 10_000_000, 5, 10_000
 

@@ -17,8 +17,8 @@ from domaincover.calibration.rules import (
     pooled_thresholds,
     robust_thresholds,
 )
+from domaincover.criteria import sets_from_scores
 from domaincover.evaluation import domain_report
-from domaincover.prediction_sets import sets_from_scores
 from tests.fuzz.answers import answer, is_refused
 from tests.fuzz.damage import few
 

@@ -35,9 +35,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from domaincover.calibration.order_statistics import MOST_CELLS, Thresholds
-from domaincover.criteria import Criterion, as_criterion
+from domaincover.criteria import Criterion, as_criterion, checked_codes, hits_needed
 from domaincover.errors import InputError
-from domaincover.prediction_sets import checked_codes, hits_needed
 
 SLACK = 1e-12  # relative, for a cumulative sum of probabilities
 MOST_PADDING = 1.25  # domains that are sorted together differ in size by at most this factor

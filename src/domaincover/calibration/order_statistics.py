@@ -17,11 +17,10 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from domaincover.criteria import NO_GROUP, Criterion, as_criterion
+from domaincover.criteria import NO_GROUP, Criterion, as_criterion, check_share, checked_codes, hits_needed
 from domaincover.data.dataset import cell_of, check_min_cell_size
 from domaincover.errors import InputError
 from domaincover.options import OnInfeasible, OnRareLabel
-from domaincover.prediction_sets import check_share, checked_codes, hits_needed
 
 Thresholds = NDArray[np.float64]
 MOST_CELLS = 10**8  # counts of 800 MB; rejects names such as 20260131 given as codes

@@ -26,9 +26,8 @@ from domaincover.calibration.order_statistics import (
     sort_within,
     thresholds_of_cells,
 )
-from domaincover.criteria import Criterion, thresholds_by_label
+from domaincover.criteria import Criterion, hits_needed, thresholds_by_label
 from domaincover.options import OnInfeasible, OnRareLabel
-from domaincover.prediction_sets import hits_needed
 
 ROUNDING = 1e-9  # slack for a cumulative sum of shares, far below the share of one example
 LabelNames = Sequence[Hashable] | None

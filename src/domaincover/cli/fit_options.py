@@ -130,8 +130,7 @@ class FitOptions:
 
     def check(self) -> None:
         """Reject values out of range and options that contradict each other."""
-        from domaincover.criteria import check_criterion
-        from domaincover.prediction_sets import check_share
+        from domaincover.criteria import check_criterion, check_share
 
         check_criterion(self.criterion, self.target)
         check_page(self.html, self.table)

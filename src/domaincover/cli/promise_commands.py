@@ -43,8 +43,7 @@ def certify(options: CertifyOptions) -> None:
     Example: domaincover certify model new.csv --html certificate.html
     """
     from domaincover.cli.part_scores import SavedModel
-    from domaincover.criteria import check_criterion
-    from domaincover.prediction_sets import check_share
+    from domaincover.criteria import check_criterion, check_share
     from domaincover.promises import certificates
 
     html = options.html

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from domaincover.criteria import Criterion, TargetRecall, criterion_for
+from domaincover.criteria import Criterion, Sets, TargetRecall, criterion_for
 from domaincover.data.dataset import (
     Coded,
     Split,
@@ -38,7 +38,6 @@ from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.estimators.single_label import DomainGeneralizationClassifier, ERMClassifier
 from domaincover.evaluation import DomainReport, domain_report
 from domaincover.options import ThresholdKind
-from domaincover.prediction_sets import Sets
 from domaincover.predictors.calibrated_predictors import last_step
 from domaincover.predictors.interval_report import IntervalReport
 from domaincover.predictors.names import as_column

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from domaincover.calibration.links import Link, log_odds, mean_probabilities, without_zeros
 from domaincover.calibration.order_statistics import confidence_text, order_ranks
-from domaincover.criteria import TargetRecall
+from domaincover.criteria import Sets, TargetRecall, sets_from_scores, single_label_sets
 from domaincover.errors import InputError
 from domaincover.options import Calibration, CriterionName
-from domaincover.prediction_sets import Sets, sets_from_scores, single_label_sets
 from domaincover.predictors.names import check_fitted, label_codes, n_rows_of
 from domaincover.predictors.set_predictor import MostLikelyLabel, SetPredictor
 

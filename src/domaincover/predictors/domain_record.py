@@ -25,10 +25,10 @@ from domaincover.calibration.adaptation import (
     self_calibrated_thresholds,
 )
 from domaincover.calibration.order_statistics import cell_thresholds, order_ranks
+from domaincover.criteria import Sets
 from domaincover.data.dataset import texts
 from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport, Tallies, tallied
-from domaincover.prediction_sets import Sets
 from domaincover.predictors.calibrated_predictors import Scored, promised_apart
 from domaincover.predictors.names import as_names, coded_domains, label_codes
 from domaincover.promises.certificates import seen_among

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from domaincover.criteria import MISSING_LABEL
 from domaincover.data.dataset import code_names, one_dimensional
 from domaincover.data.identity import in_words, look_alikes
 from domaincover.errors import InputError
-from domaincover.prediction_sets import MISSING_LABEL
 
 MOST_NAMES = 5
 ONLY_DOMAIN = "all"  # the domain name if none are given

@@ -21,11 +21,11 @@ from domaincover.calibration.few_labels import (
     with_scores,
 )
 from domaincover.calibration.links import log_odds
+from domaincover.criteria import MISSING_LABEL, Sets, set_sizes, sets_from_scores
 from domaincover.data.disk_table import DiskTable
 from domaincover.errors import InputError, check_choice
 from domaincover.evaluation import DomainReport
 from domaincover.options import LabelRows, ThresholdKind
-from domaincover.prediction_sets import MISSING_LABEL, Sets, set_sizes, sets_from_scores
 from domaincover.predictors.calibrated_predictors import (
     CalibratedPredictor,
     MeanOfModels,

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.criteria import Criterion, TargetRecall, criterion_for
+from domaincover.criteria import Criterion, Sets, TargetRecall, criterion_for, single_label_sets
 from domaincover.data.dataset import chosen_cell_size, count_cells
 from domaincover.data.identity import look_alike_line
 from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport, Tallies, domain_report, report_of_tallies
 from domaincover.options import MIN_CELL_SIZE
-from domaincover.prediction_sets import Sets, single_label_sets
 from domaincover.predictors.names import ONLY_DOMAIN, check_fitted, coded_domains, label_codes
 from domaincover.promises.certificates import Certificate, certify
 from domaincover.promises.verdict import Verdict

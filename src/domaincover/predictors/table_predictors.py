@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from domaincover.criteria import Sets, sets_from_scores
 from domaincover.data.columns import read_numbers
 from domaincover.data.disk_table import DiskTable
 from domaincover.data.table_encoding import TableEncoding
 from domaincover.errors import InputError
 from domaincover.networks.dense_layers import DenseLayers
 from domaincover.networks.threads import in_threads, n_threads
-from domaincover.prediction_sets import Sets, sets_from_scores
 from domaincover.predictors.calibrated_predictors import ReadsColumns
 from domaincover.predictors.forest import Forest
 from domaincover.predictors.names import check_fitted

@@ -25,13 +25,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.criteria import TargetRecall
+from domaincover.criteria import TargetRecall, check_share
 from domaincover.data.dataset import texts
 from domaincover.data.identity import can_compare, canonical, in_words, look_alikes
 from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport
 from domaincover.options import CriterionName, ThresholdKind
-from domaincover.prediction_sets import check_share
 from domaincover.promises.verdict import Verdict
 
 MOST_NAMES = 5
