@@ -26,6 +26,7 @@ from domaincover.criteria import (
 from domaincover.data.dataset import Coded, cell_of, chosen_cell_size, code_names, count_cells, texts
 from domaincover.errors import InputError
 from domaincover.options import SizedRows, ThresholdKind
+from domaincover.terminal.text import listed
 
 if TYPE_CHECKING:
     import altair as alt
@@ -238,8 +239,7 @@ class DomainReport:
         texts_of_labels = texts(self.label_names)
         labels = [texts_of_labels[k] for k in np.flatnonzero(np.isnan(self.recall).all(axis=0))]
         said = [
-            f"{what}{'' if len(names) == 1 else 's'} {', '.join(names[:MOST_NAMES])}"
-            + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
+            f"{what}{'' if len(names) == 1 else 's'} {listed(names, MOST_NAMES)}"
             for what, names in (("label", labels), ("domain", texts(self.left_out)))
             if names
         ]
@@ -269,8 +269,7 @@ class DomainReport:
     def summary(self, target_recall: TargetRecall | None = None) -> Summary:
         """Reduce the table over domains; `target_recall` is a number, a mapping by label, or None for its own."""
         judged = self.under(target_recall)
-        min_recall = judged.min_recall
-        p10, q25, median, q75 = np.quantile(min_recall, [0.1, 0.25, 0.5, 0.75])
+        worst, p10, q25, median, q75 = np.quantile(judged.min_recall, [0, 0.1, 0.25, 0.5, 0.75])
         size_q25, size_median, size_q75 = np.quantile(judged.set_size, [0.25, 0.5, 0.75])
         return Summary(
             n_domains=len(judged.domain_names),
@@ -279,7 +278,7 @@ class DomainReport:
             min_recall_q25=float(q25),
             min_recall_q75=float(q75),
             min_recall_p10=float(p10),
-            min_recall_worst=float(min_recall.min()),
+            min_recall_worst=float(worst),
             set_size=float(size_median),
             set_size_q25=float(size_q25),
             set_size_q75=float(size_q75),
