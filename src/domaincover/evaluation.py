@@ -24,7 +24,7 @@ from domaincover.criteria import (
     size_by_lot,
 )
 from domaincover.data.dataset import Coded, cell_of, chosen_cell_size, code_names, count_cells, texts
-from domaincover.errors import InputError
+from domaincover.errors import InputError, check_choice
 from domaincover.options import SizedRows, ThresholdKind
 from domaincover.terminal.text import listed
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ROWS_AT_ONCE = 2**16
-MOST_NAMES = 5
 
 
 @dataclass(frozen=True)
@@ -239,7 +238,7 @@ class DomainReport:
         texts_of_labels = texts(self.label_names)
         labels = [texts_of_labels[k] for k in np.flatnonzero(np.isnan(self.recall).all(axis=0))]
         said = [
-            f"{what}{'' if len(names) == 1 else 's'} {listed(names, MOST_NAMES)}"
+            f"{what}{'' if len(names) == 1 else 's'} {listed(names, 5)}"
             for what, names in (("label", labels), ("domain", texts(self.left_out)))
             if names
         ]
@@ -368,8 +367,7 @@ def domain_report(
     count; with coverage, it is the number of a domain's examples. Set sizes and the rates of empty and single-label
     sets are means over all examples of a domain, or, with `sized_rows="counted"`, over those in cells that count.
     """
-    if sized_rows not in get_args(SizedRows):
-        raise InputError(f"sized_rows must be 'all' or 'counted', got {sized_rows!r}.")
+    check_choice("sized_rows", sized_rows, get_args(SizedRows))
     sets = np.asarray(sets)
     if sets.dtype != bool or sets.ndim != 2 or (label_names is not None and sets.shape[1] != len(label_names)):
         n_labels = "" if label_names is None else f"{len(label_names)} "
