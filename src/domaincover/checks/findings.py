@@ -230,7 +230,7 @@ def reach_in_words(cells: Cells) -> str:
     pool = " Not every label is in all of them: add --on-infeasible pool." if (cells.enough < n_domains).any() else ""
     return (
         f"fit promises {CONFIDENCE:g} where {needed} domains have {cells.min_cell_size} rows or more of a label, "
-        f"beside the {beside.n_evaluate} of {n_domains} held out to evaluate; {most} of all have them. The highest promise is "
-        f"--domain-confidence {beside.highest} beside an evaluation, and {alone.highest} without one "
+        f"beside the {beside.n_evaluate} of {n_domains} held out to evaluate; {most} of all have them. The highest "
+        f"promise is --domain-confidence {beside.highest} beside an evaluation, and {alone.highest} without one "
         f"(--hold-out-domains 0).{pool}"
     )
