@@ -223,6 +223,7 @@ def test_wilds_folders_take_part_where_they_are_given(here, tmp_path, monkeypatc
             ["paper", "main", "--datasets", "synthetik-10"],
             "unknown dataset 'synthetik-10' (did you mean synthetic-10?)",
         ),
+        (["paper", "theory", "--datasets", "votes,nonsense"], "unknown dataset 'nonsense': choose one of synthetic-10"),
         (["paper", "main", "--datasets", "wilds"], "nothing is left to run. WILDS is left out: give --wilds"),
         (["paper", "main", "--wilds", "nowhere"], "--wilds: there is no folder nowhere"),
         (
