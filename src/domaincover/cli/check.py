@@ -90,9 +90,9 @@ def learned_input(model: Any, X: Any, domains: Any, *, fingerprints: bool) -> di
     """Return what is kept of training rows to compare new ones with; nothing for images and texts."""
     from domaincover.checks.input_profile import InputProfile
     from domaincover.checks.seen_rows import SeenRows
+    from domaincover.data.columns import plain_table
     from domaincover.data.disk_table import DiskTable
     from domaincover.data.encoding import evenly_spaced
-    from domaincover.data.spellings import plain_table
 
     kinds, spellings = _compared_columns(model)
     if not kinds:
@@ -126,7 +126,7 @@ def compared_input(saved: SavedModel, data: Table, domain: str | None) -> tuple[
     """Return a line about rows that were in training, and how columns differ from training."""
     from domaincover.checks.input_profile import InputProfile
     from domaincover.checks.seen_rows import SeenRows
-    from domaincover.data.spellings import plain_table
+    from domaincover.data.columns import plain_table
 
     extra = saved.extra()
     kept, domain = extra.get("input", {}), domain or extra.get("settings", {}).get("domain")
@@ -142,7 +142,7 @@ def compared_input(saved: SavedModel, data: Table, domain: str | None) -> tuple[
 
 def _compared_columns(model: Any) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the kinds of a model's columns, and how those are written that texts are read from."""
-    from domaincover.predictors.label_scores import input_encoder_of
+    from domaincover.predictors.calibrated_predictors import input_encoder_of
 
     encoder = input_encoder_of(model)
     kinds = {str(name): kind for name, kind in getattr(encoder, "kinds_", {}).items() if kind in COMPARED}
