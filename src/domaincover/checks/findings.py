@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from domaincover.calibration.order_statistics import domains_needed
 from domaincover.checks.column_check import GIVEN_AWAY, MOST_CATEGORIES, ColumnCheck
-from domaincover.checks.domain_drift import Drift
+from domaincover.checks.domain_drift import DRIFTS, Drift
 from domaincover.data.identity import in_words, look_alikes
 from domaincover.promises.plans import Reach, domains_with_enough
 from domaincover.terminal.text import counted, listed
@@ -117,7 +117,7 @@ def _drift(cells: Cells, drift: Drift | None) -> Iterator[Finding]:
     if drift is not None:
         rises = "rises" if drift.correlation > 0 else "falls"
         found = f"rank correlation {drift.correlation:.2f}, p {drift.p_value:.2g}"
-        what = f"Domains drift along {cells.domain}: {drift.what} {rises} ({found})."
+        what = f"{DRIFTS} {cells.domain}: {drift.what} {rises} ({found})."
         advice = f"If new domains come later, a promise from domains drawn at random fails: fit --order {cells.domain}."
         yield Finding("misleads", what, advice)
 
