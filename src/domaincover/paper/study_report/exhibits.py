@@ -3,10 +3,9 @@
 A figure is one of the paper's, with its number, or one of a kind for what the paper's do not show.
 """
 
-import math
 import re
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -16,26 +15,23 @@ from domaincover.paper.catalogue import DATASET_GROUPS
 from domaincover.paper.published import WILDS_MISSING, Exhibit, Published, is_quotable
 from domaincover.paper.study_report.study_charts import has_curves
 from domaincover.paper.study_report.study_tables import (
-    COMPARED,
+    KEYS,
     NOT_RUN,
     NOTE,
+    beside_table,
     compared_with_published,
-    is_degenerate,
-    notes_of,
     of_dataset,
-    rules_in_words,
+    rank,
+    sentences_of_notes,
     targets_of,
+    times_caption,
+    times_table,
     unseen_rows,
 )
-from domaincover.paper.study_report.style import (
-    MethodStyle,
-    dataset_label,
-    method_styles,
-    short_label,
-)
-from domaincover.report.readable import sentence, unused_name
+from domaincover.paper.study_report.style import dataset_label, short_label
+from domaincover.paper.study_report.text_tables import TextTable
+from domaincover.report.readable import unused_name
 
-TABLES = ("results", "times")
 LONGEST_SLUG = 80
 # What the figures of each kind show, as a title; {target} is their target recall.
 SUBJECTS = {
@@ -48,23 +44,14 @@ SUBJECTS = {
 }
 
 
-class Group(NamedTuple):
-    """The rows of one data set, ours and the paper's, and why there are none of ours."""
-
-    title: str
-    note: str
-    rows: list[tuple[MethodStyle, dict[Any, Any]]]
-
-
 class Section(NamedTuple):
-    """A table or figure of the paper on the page."""
+    """A table or figure of the paper on the page: what of it was not run and why, and its table if it is one."""
 
     exhibit: Exhibit
     status: str
     missing: str
-    groups: list[Group]
-    caption: str
-    notes: list[str]
+    table: TextTable | None = None
+    caption: str = ""
 
     @property
     def is_folded(self) -> bool:
@@ -72,14 +59,19 @@ class Section(NamedTuple):
         return self.status == NOT_RUN
 
 
-def exhibit_sections(published: Published, results: pd.DataFrame) -> list[Section]:
-    """Return a section for every table and figure of the paper, in its order.
+def exhibit_sections(published: Published, results: pd.DataFrame, times: pd.DataFrame) -> list[Section]:
+    """Return a section for every table and figure of the paper, in its order; `times` are ours beside the paper's.
 
     Results of quick runs alone do not stand beside the paper's numbers.
     """
     if not is_quotable(results[NOTE]).any():
         published = published._replace(results=published.results[:0])
-    return [_section(published, exhibit, results) for exhibit in published.exhibits]
+    return [
+        Section(exhibit, "" if times["ratio"].notna().any() else NOT_RUN, "", times_table(times), times_caption(times))
+        if exhibit.kind == "times"
+        else _section(published, exhibit, results)
+        for exhibit in published.exhibits
+    ]
 
 
 def rows_of(exhibit: Exhibit, results: pd.DataFrame) -> pd.DataFrame:
@@ -91,48 +83,27 @@ def rows_of(exhibit: Exhibit, results: pd.DataFrame) -> pd.DataFrame:
 def _section(published: Published, exhibit: Exhibit, results: pd.DataFrame) -> Section:
     rows = rows_of(exhibit, results)
     rows = unseen_rows(rows[rows["dataset"].isin(exhibit.datasets)])
-    is_table = exhibit.kind in TABLES
-    run = [name for name in exhibit.datasets if name in set(rows["dataset"])]
-    run = run if is_table else list(_drawn(exhibit, results))
-    status = f"{len(run)} of {len(exhibit.datasets)} run" if len(run) < len(exhibit.datasets) else ""
-    status = "" if exhibit.kind == "times" else status if run else NOT_RUN
+    is_table = exhibit.kind == "results"
+    run = set(rows["dataset"]) if is_table else set(_drawn(exhibit, results))
     missing: dict[str, list[str]] = {}
     for name in exhibit.datasets:
         if name not in run:
-            missing.setdefault(_why_missing(name), []).append(short_label(name))
-    groups = _groups(published, exhibit, rows) if exhibit.kind == "results" else []
-    return Section(
-        exhibit=exhibit,
-        status=status,
-        missing="; ".join(f"{', '.join(names)}: {reason}" for reason, names in missing.items()),
-        groups=groups,
-        caption=" ".join(map(sentence, rules_in_words(rows))) if len(rows) else "",
-        notes=notes_of(rows),
-    )
-
-
-def _why_missing(dataset: str) -> str:
-    return WILDS_MISSING if dataset in DATASET_GROUPS["wilds"] else NOT_RUN
-
-
-def _groups(published: Published, exhibit: Exhibit, rows: pd.DataFrame) -> list[Group]:
-    """Return the rows of each data set: what was published, what was run, or both."""
+            reason = WILDS_MISSING if name in DATASET_GROUPS["wilds"] else NOT_RUN
+            missing.setdefault(reason, []).append(short_label(name))
+    status = f"{len(run)} of {len(exhibit.datasets)} run" if missing else ""
+    said = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in missing.items())
+    section = Section(exhibit, status if run else NOT_RUN, said)
+    if not is_table:
+        return section
     compared = compared_with_published(rows, published.results, exhibit.experiment)
-    compared = compared[compared["source"] == exhibit.name]
-    marked = rows.assign(degenerate=is_degenerate(rows)) if len(rows) else rows
-    unknown = dict.fromkeys(COMPARED, math.nan) | {"degenerate": False}
-    records: dict[tuple[str, str], dict[Any, Any]] = {}
-    for row in (*marked.to_dict("records"), *compared.to_dict("records")):
-        key = (str(row["dataset"]), str(row["method"]))
-        records[key] = {**records.get(key, unknown), **row}
-    styles = method_styles([*exhibit.methods, *rows["method"]])
-    groups = []
-    for dataset in exhibit.datasets:
-        title = f"{dataset_label(dataset)}, {published.n_labels[dataset]} labels"
-        note = "" if dataset in set(rows["dataset"]) else _why_missing(dataset)
-        shown = [(style, records[dataset, method]) for method, style in styles.items() if (dataset, method) in records]
-        groups.append(Group(title, note, shown))
-    return [group for group in groups if group.rows]
+    compared = pd.concat([compared[compared["source"] == exhibit.name], rows]).drop_duplicates(KEYS)
+    compared = compared.sort_values(KEYS, key=rank, kind="stable")
+    targets = ", ".join(f"{target:g}" for target in exhibit.target_recalls)
+    caption = (
+        f"Unseen domains at target {targets}, ± standard deviation over seeds; differences are ours less the paper’s."
+    )
+    caption = " ".join([*sentences_of_notes(rows), caption])
+    return section._replace(table=beside_table(compared, ("target", "source")), caption=caption)
 
 
 class PlannedFigure(NamedTuple):

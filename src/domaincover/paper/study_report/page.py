@@ -13,10 +13,7 @@ from domaincover.paper.published import Published
 from domaincover.paper.study_report.exhibits import exhibit_sections
 from domaincover.paper.study_report.figures import figures_of, picture
 from domaincover.paper.study_report.study_tables import (
-    COLUMNS,
-    MEASURES,
-    Row,
-    beside_paper,
+    CAPTION,
     columns_of,
     in_order,
     main_target,
@@ -33,6 +30,7 @@ from domaincover.paper.study_report.study_tables import (
     unseen_rows,
 )
 from domaincover.paper.study_report.style import dataset_label
+from domaincover.paper.study_report.text_tables import TextTable
 from domaincover.paper.theory import theory_figure
 from domaincover.report.charts import Spec
 from domaincover.report.readable import sentence
@@ -68,7 +66,6 @@ def write_page(
     is the content of a `theory.json`; `files` are the addresses of tables to link to, by name.
     """
     table = in_order(results)
-    rows = readable_rows(table)
     exhibits = () if published is None else published.exhibits
     figures = figures_of(table, domains, None, exhibits)
     # of all splits side by side there is only the paper's figure
@@ -77,26 +74,20 @@ def write_page(
         one.slug: [found for found in pictures if re.fullmatch(rf"{one.slug}(-\d+)?", found.name)] for one in exhibits
     }
     shown = {found.name for own in of_paper.values() for found in own}
-    compared_times = _times(times, published)
+    measured = pd.DataFrame(columns=["dataset", "erm_seconds", "set_cover_seconds"]) if times is None else times
+    compared = training_times(measured.astype({"dataset": "str"}), None if published is None else published.times)
     page = rendered(
         "page.html",
         title=TITLE if published is None else published.title,
         paper=published,
-        exhibits=[] if published is None else exhibit_sections(published, table),
+        exhibits=[] if published is None else exhibit_sections(published, table, compared),
         pictures=of_paper,
         others=[found for found in pictures if found.name not in shown],
         headline=what_was_run(table),
-        sections=[_section(table, rows, name) for name in dict.fromkeys(table["dataset"])],
-        columns=COLUMNS,
-        measures=MEASURES,
-        beside_paper=beside_paper,
-        columns_of=columns_of,
-        seeds_and_domains=seeds_and_domains,
-        rule=" ".join(map(sentence, rules_in_words(table))),
-        targets=[f"{target:g}" for target in sorted(set(table["target_recall"]))],
-        times=None if compared_times is None else times_table(compared_times),
-        has_times=times is not None and not times.empty,
-        times_caption="" if compared_times is None else times_caption(compared_times),
+        numbers=sentence(CAPTION),
+        sections=[_section(table, name) for name in dict.fromkeys(table["dataset"])],
+        times=None if compared.empty or published is not None else times_table(compared),
+        times_caption=times_caption(compared),
         theory=None if theory is None else _picture("theory-figure", theory_figure(theory)),
         notes=notes_of(table),
         files=files or {},
@@ -119,28 +110,20 @@ def _lines(text: str | list[str]) -> list[str]:
     return [text] if isinstance(text, str) else text
 
 
-def _times(times: pd.DataFrame | None, published: Published | None) -> pd.DataFrame | None:
-    """Return our times beside the paper's; None if there are neither."""
-    measured = pd.DataFrame(columns=["dataset", "erm_seconds", "set_cover_seconds"]) if times is None else times
-    if measured.empty and published is None:
-        return None
-    return training_times(measured.astype({"dataset": "str"}), None if published is None else published.times)
-
-
-def _section(results: pd.DataFrame, rows: list[Row], dataset: str) -> dict[str, Any]:
-    """Return the page's content for one data set."""
-    target = main_target(results, dataset)
+def _section(results: pd.DataFrame, dataset: str) -> dict[str, Any]:
+    """Return the page's content for one data set: the main target first, then the others from the lowest."""
     own = unseen_rows(of_dataset(results, dataset))
-    # The main target first, then the others from the lowest.
-    order = [target, *(other for other in targets_of(results, dataset) if other != target)]
-    places = [place for one in order for place in own.index[own["target_recall"] == one]]
-    return {
-        "title": dataset_label(dataset),
-        "rows": [rows[place] for place in places],
-        "targets": order,
-        "rule": " ".join(map(sentence, rules_in_words(own))),
-        "notes": sentences_of_notes(own),
-    }
+    targets, main = targets_of(results, dataset), main_target(results, dataset)
+    order = [main, *(other for other in targets if other != main)]
+    title = dataset_label(dataset)
+    if own.empty:
+        return {"title": title, "table": None}
+    rows = readable_rows(pd.concat([own[own["target_recall"] == target] for target in order]))
+    left_out = {"dataset", "split", *(["target"] if len(order) == 1 else [])}
+    columns = {name: column for name, column in columns_of(rows).items() if name not in left_out}
+    said = [f"Unseen domains, {title}: {seeds_and_domains(rows)}.", *map(sentence, rules_in_words(own))]
+    caption = " ".join([*sentences_of_notes(own), *said])
+    return {"title": title, "table": TextTable(columns, rows, has_blocks=False), "caption": caption}
 
 
 def what_was_run(results: pd.DataFrame) -> str:
