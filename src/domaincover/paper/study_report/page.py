@@ -9,16 +9,22 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from domaincover.files import write_whole
-from domaincover.paper.published import Published
-from domaincover.paper.study_report.exhibits import exhibit_sections
-from domaincover.paper.study_report.figures import figures_of, picture
+from domaincover.paper.catalogue import DATASET_GROUPS
+from domaincover.paper.published import WILDS_MISSING, Exhibit, Published, is_quotable
+from domaincover.paper.study_report.figures import drawn_datasets, figures_of, picture, rows_of
 from domaincover.paper.study_report.study_tables import (
     CAPTION,
+    KEYS,
+    NOT_RUN,
+    NOTE,
+    beside_table,
     columns_of,
+    compared_with_published,
     in_order,
     main_target,
     notes_of,
     of_dataset,
+    rank,
     readable_rows,
     rules_in_words,
     seeds_and_domains,
@@ -29,7 +35,7 @@ from domaincover.paper.study_report.study_tables import (
     training_times,
     unseen_rows,
 )
-from domaincover.paper.study_report.style import dataset_label
+from domaincover.paper.study_report.style import dataset_label, short_label
 from domaincover.paper.study_report.text_tables import TextTable
 from domaincover.paper.theory import theory_figure
 from domaincover.report.charts import Spec
@@ -47,6 +53,21 @@ class Picture(NamedTuple):
     address: str
     words: str
     width: int
+
+
+class Section(NamedTuple):
+    """A table or figure of the paper on the page: what of it was not run and why, and its table if it is one."""
+
+    exhibit: Exhibit
+    status: str
+    missing: str
+    table: TextTable | None = None
+    caption: str = ""
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether it shows nothing of ours."""
+        return self.status == NOT_RUN
 
 
 def write_page(
@@ -124,6 +145,47 @@ def _section(results: pd.DataFrame, dataset: str) -> dict[str, Any]:
     said = [f"Unseen domains, {title}: {seeds_and_domains(rows)}.", *map(sentence, rules_in_words(own))]
     caption = " ".join([*sentences_of_notes(own), *said])
     return {"title": title, "table": TextTable(columns, rows, has_blocks=False), "caption": caption}
+
+
+def exhibit_sections(published: Published, results: pd.DataFrame, times: pd.DataFrame) -> list[Section]:
+    """Return a section for every table and figure of the paper, in its order; `times` are ours beside the paper's.
+
+    Results of quick runs alone do not stand beside the paper's numbers.
+    """
+    if not is_quotable(results[NOTE]).any():
+        published = published._replace(results=published.results[:0])
+    return [
+        Section(exhibit, "" if times["ratio"].notna().any() else NOT_RUN, "", times_table(times), times_caption(times))
+        if exhibit.kind == "times"
+        else _exhibit(published, exhibit, results)
+        for exhibit in published.exhibits
+    ]
+
+
+def _exhibit(published: Published, exhibit: Exhibit, results: pd.DataFrame) -> Section:
+    rows = rows_of(exhibit, results)
+    rows = unseen_rows(rows[rows["dataset"].isin(exhibit.datasets)])
+    is_table = exhibit.kind == "results"
+    run = set(rows["dataset"]) if is_table else set(drawn_datasets(exhibit, results))
+    missing: dict[str, list[str]] = {}
+    for name in exhibit.datasets:
+        if name not in run:
+            reason = WILDS_MISSING if name in DATASET_GROUPS["wilds"] else NOT_RUN
+            missing.setdefault(reason, []).append(short_label(name))
+    status = f"{len(run)} of {len(exhibit.datasets)} run" if missing else ""
+    said = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in missing.items())
+    section = Section(exhibit, status if run else NOT_RUN, said)
+    if not is_table:
+        return section
+    compared = compared_with_published(rows, published.results, exhibit.experiment)
+    compared = pd.concat([compared[compared["source"] == exhibit.name], rows]).drop_duplicates(KEYS)
+    compared = compared.sort_values(KEYS, key=rank, kind="stable")
+    targets = ", ".join(f"{target:g}" for target in exhibit.target_recalls)
+    caption = (
+        f"Unseen domains at target {targets}, ± standard deviation over seeds; differences are ours less the paper’s."
+    )
+    caption = " ".join([*sentences_of_notes(rows), caption])
+    return section._replace(table=beside_table(compared, ("target", "source")), caption=caption)
 
 
 def what_was_run(results: pd.DataFrame) -> str:
