@@ -118,7 +118,7 @@ def test_the_page_is_small_and_shows_every_part(quick):
     text = html.unescape(page.read_text())
     for words in (
         QUICK_MARK.capitalize(),
-        "Training times",
+        "Average training times of ERM and SET-COVER",
         "Votes, by state",
         "Synthetic 50-d, random covariance",
     ):

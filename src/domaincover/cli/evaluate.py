@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from domaincover.criteria import TargetRecall
     from domaincover.data.tables import Table
     from domaincover.evaluation import DomainReport
-    from domaincover.predictors.adapted_domains import AdaptedDomains
+    from domaincover.predictors.domain_record import AdaptedDomains
     from domaincover.predictors.set_predictor import SetPredictor
     from domaincover.promises.certificates import Certificate
     from domaincover.promises.verdict import Verdict
@@ -130,7 +131,7 @@ def _label_gain(options: EvaluateOptions, found: Evaluation) -> pd.DataFrame:
 
     from domaincover.cli.inputs import ModelColumns
     from domaincover.cli.part_scores import SavedModel, inner_model, scored_rows
-    from domaincover.predictors.adapted_domains import sets_with_labels
+    from domaincover.predictors.domain_record import sets_with_labels
     from domaincover.predictors.names import coded_domains, label_codes
 
     parts = [part.strip() for part in str(options.few_labels).split(",")]
@@ -201,7 +202,7 @@ class Evaluation(NamedTuple):
     def warnings(self) -> list[str]:
         """A line about unusual domains, or about domains that an adapted model is not meant for, if there are any."""
         from domaincover.cli.part_scores import meant_for_another_domain
-        from domaincover.predictors.adapted_domains import unusual_domains
+        from domaincover.predictors.domain_record import unusual_domains
 
         names, moves = self.report.domain_names, self.adaptation
         if moves is None:
@@ -280,7 +281,7 @@ def evaluated(options: EvaluationOptions, by: str | None = None) -> Evaluation:
     from domaincover.cli.apply import CountSets, reports_of
     from domaincover.cli.check import note_on_input
     from domaincover.cli.part_scores import SavedModel, adapted_table, can_adapt, inner_model, parts_of
-    from domaincover.predictors.label_scores import last_step
+    from domaincover.predictors.calibrated_predictors import last_step
 
     saved = SavedModel.at(options.model)
     fitted, extra = saved.load(), saved.extra()
@@ -295,8 +296,8 @@ def evaluated(options: EvaluationOptions, by: str | None = None) -> Evaluation:
         data.check_column(by, "--by")
     inner, adapts, found, parts = last_step(fitted), can_adapt(fitted), None, parts_of(data)
     runs = PartRuns(options.workers or 1, hasattr(data, "parts"))
-    with warnings_as_notes(), TemporaryDirectory(prefix="domaincover-") as folder:
-        scratch = Path(folder) if adapts else None
+    with warnings_as_notes(), TemporaryDirectory(prefix="domaincover-") if adapts else nullcontext() as folder:
+        scratch = None if folder is None else Path(folder)
         if scratch is not None:
             found = adapted_table(runs, saved, domain, parts, scratch)
         reports = reports_of(runs, CountSets(saved, label, domain, scratch, by), parts, options.min_cell_size)

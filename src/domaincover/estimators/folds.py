@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.calibration.confidence import domains_needed
-from domaincover.data.dataset import texts
-from domaincover.data.splits import hold_out_rows
+from domaincover.calibration.order_statistics import domains_needed
+from domaincover.data.dataset import hold_out_rows, texts
 from domaincover.errors import InputError
 from domaincover.estimators.base import Targets
 from domaincover.options import Calibration

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from domaincover.data.images import (
+from domaincover.data.readers import (
     ImageReader,
     Resize,
     are_pixels,

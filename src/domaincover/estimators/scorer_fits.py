@@ -21,8 +21,8 @@ from domaincover.criteria import criterion_for, targets_among
 from domaincover.data.encoding import as_table
 from domaincover.errors import InputError, one_line, torch_needed_for
 from domaincover.estimators.network import NetworkClassifier
-from domaincover.predictors.label_scores import last_step
-from domaincover.predictors.tree_predictors import CodedPredictor
+from domaincover.predictors.calibrated_predictors import last_step
+from domaincover.predictors.table_predictors import CodedPredictor
 
 LARGE = 5_000  # rows that take seconds to fit
 PACKAGES = ("xgboost",)  # whose classifiers take only the labels 0, 1, 2, …

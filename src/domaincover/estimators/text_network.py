@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.data.examples import Reader
-from domaincover.data.texts import check_texts
+from domaincover.data.readers import check_texts
 from domaincover.errors import InputError, check_installed
 from domaincover.estimators.source_network import Backbone, SourceNetwork, backbone_of
 from domaincover.options import SourceKind, TextFeatures

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.criteria import Criterion, TargetRecall, criterion_for
+from domaincover.criteria import Criterion, Sets, TargetRecall, criterion_for, single_label_sets
 from domaincover.data.dataset import chosen_cell_size, count_cells
 from domaincover.data.identity import look_alike_line
 from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport, Tallies, domain_report, report_of_tallies
 from domaincover.options import MIN_CELL_SIZE
-from domaincover.prediction_sets import Sets
 from domaincover.predictors.names import ONLY_DOMAIN, check_fitted, coded_domains, label_codes
 from domaincover.promises.certificates import Certificate, certify
 from domaincover.promises.verdict import Verdict
@@ -168,6 +167,21 @@ class SetPredictor:
         return hasattr(self, "classes_")
 
 
+class MostLikelyLabel(SetPredictor):
+    """Probabilities from scores that are their logarithms, with the most likely label as the set."""
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Return the probability of each label, examples × labels; all are equally likely where one is unreadable."""
+        scores = self.label_scores(X)
+        unread = np.isposinf(scores)
+        return np.where(unread, 1 / scores.shape[1], np.exp(np.where(unread, 0, scores)))
+
+    def predict_set(self, X: Any) -> Sets:
+        """Return the most likely label alone, as booleans, examples × labels in the order of `classes_`."""
+        scores = self.label_scores(X)
+        return single_label_sets(scores) | np.isposinf(scores)  # what cannot be read may be anything
+
+
 def unwrapped(model: Any, X: Any) -> tuple[Any, Any]:
     """Return the set classifier inside a pipeline or a search, and the examples transformed for it."""
     while not isinstance(model, SetPredictor):
@@ -180,8 +194,11 @@ def unwrapped(model: Any, X: Any) -> tuple[Any, Any]:
     return model, X
 
 
-def predict_set(model: Any, X: Any) -> Sets:
+def predict_set(model: Any, X: Any, domains: Any = None) -> Sets:
     """Return the sets of a set classifier, or of a pipeline or search that ends in one.
+
+    With `domains`, the rows of each domain set the thresholds of a `PromisedSetClassifier`. To adapt a pipeline to one
+    domain: `pipeline[-1].adapt(pipeline[:-1].transform(X), y)`.
 
     >>> from sklearn import config_context
     >>> from sklearn.linear_model import LogisticRegression
@@ -200,4 +217,10 @@ def predict_set(model: Any, X: Any) -> Sets:
     (2400, 2)
     """
     model, X = unwrapped(model, X)
-    return model.predict_set(X)
+    if domains is None:
+        return model.predict_set(X)
+    if not hasattr(model, "can_adapt"):
+        raise InputError(
+            f"{type(model).__name__} has no promise that domains could set thresholds for; leave them out."
+        )
+    return model.predict_set(X, domains=domains)

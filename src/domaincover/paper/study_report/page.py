@@ -39,8 +39,7 @@ from domaincover.paper.study_report.style import dataset_label, short_label
 from domaincover.paper.study_report.text_tables import TextTable
 from domaincover.paper.theory import theory_figure
 from domaincover.report.charts import Spec
-from domaincover.report.readable import sentence
-from domaincover.report.template import rendered
+from domaincover.report.readable import rendered, sentence
 
 TITLE = "Prediction sets in new domains"
 PIXELS_PER_POINT = 1.9  # on the page
