@@ -133,12 +133,6 @@ def frozen(layer):
     return layer.requires_grad_(False)
 
 
-def test_batches_in_pieces_are_refused_in_a_line():
-    with pytest.raises(InputError, match=r"use accumulate=1, and lower batch_size if memory is short\.$") as no:
-        train([MAKERS["flat"](0)], dealt(), objective("irm"), TrainingSettings(), accumulate=2)
-    assert "\n" not in str(no.value)
-
-
 @pytest.mark.parametrize("penalty", ["coral", "vrex"])
 def test_training_that_diverges_is_told_in_a_line(penalty):
     with pytest.raises(InputError, match=r"training diverged: .* lower learning_rate"):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from domaincover.cli.arguments import column
 from domaincover.errors import InputError
 from domaincover.files import only_writer, plain_json, remove_unfinished, write_whole
-from domaincover.options import DEVICES, Learn, Precision, TextFeatures
+from domaincover.options import DEVICES, Learn, TextFeatures
 from domaincover.terminal.command_options import one_of, option
 from domaincover.terminal.messages import if_stopped
 
@@ -150,8 +150,6 @@ class TrainingOptions:
     checkpoints: Path | None = option("Folder for checkpoints; removed once the model is saved.")
     checkpoint_minutes: float = option("Minutes between checkpoints within an epoch.", 10.0)
     resume: bool = option("Continue from the checkpoints of an interrupted fit.", False)
-    precision: Precision = option("Mixed precision.", "full")
-    accumulate: int = option("Split each batch into so many parts to save memory.", 1, min=1)
     on_disk: bool = option(
         "Train networks without reading the features into memory, from Parquet or Arrow of any size.", False
     )
@@ -165,7 +163,7 @@ class TrainingOptions:
             raise InputError("--scratch is for the temporary files of --on-disk; give both, or neither.")
         if self.resume and self.checkpoints is None:
             raise InputError("--resume continues from checkpoints; name their folder with --checkpoints.")
-        names = ("checkpoints", "checkpoint_minutes", "resume", "precision", "accumulate")
+        names = ("checkpoints", "checkpoint_minutes", "resume")
         run = TrainingRun(**{name: getattr(self, name) for name in names})
         given: dict[str, Any] = {
             **self._learned(),

@@ -5,27 +5,26 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import joblib
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
-from sklearn.utils import Tags, _safe_indexing, get_tags
+from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
 from domaincover.criteria import criterion_for, targets_among
 from domaincover.data.encoding import as_table
 from domaincover.errors import InputError, one_line, torch_needed_for
+from domaincover.estimators.fitted_trees import TreesClassifier, takes_codes_only
 from domaincover.estimators.network import NetworkClassifier
 from domaincover.predictors.label_scores import last_step
-from domaincover.predictors.tree_predictors import CodedPredictor
 
 LARGE = 5_000  # rows that take seconds to fit
-PACKAGES = ("xgboost",)  # whose classifiers take only the labels 0, 1, 2, …
 
 logger = logging.getLogger(__name__)
 
@@ -34,11 +33,12 @@ def fit_on_rows(
     estimator: BaseEstimator, X: Any, y: Any, domains: Any, rows: NDArray[np.int64], sample_weight: Any = None
 ) -> Any:
     """Fit a clone of the estimator on some rows, with their domains if it accepts them, and their weights."""
-    fitted, own = clone_for(estimator, y, rows), taken(y, rows)
+    own = taken(y, rows)
+    fitted = with_codes(clone_for(estimator, y, rows), own)
     params = _row_params(fitted, "domains", taken(domains, rows))
     params |= _row_params(fitted, "sample_weight", taken(sample_weight, rows))
     try:
-        return with_codes(fitted, own).fit(taken(X, rows), own, **params)
+        return fitted.fit(taken(X, rows), own, **params)
     except InputError:
         raise
     except (TypeError, ValueError) as error:
@@ -146,42 +146,18 @@ def _request(pipeline: Pipeline, name: str) -> None:
     pipeline.steps[-1][1].set_fit_request(**{name: True})
 
 
-class CodedLabels(CodedPredictor, ClassifierMixin, BaseEstimator):
-    """A classifier fitted to the places of labels among the sorted labels of its rows, and read by their names.
-
-    Classifiers with a promise put it around XGBoost's where labels are text or do not start at 0.
-
-    Parameters
-    ----------
-    estimator : classifier
-        It has `predict_proba`.
-    """
-
-    def __init__(self, estimator: Any) -> None:
-        self.estimator = estimator
-
-    def fit(self, X: Any, y: Any, **params: Any) -> Self:
-        """Fit the classifier itself; it is not cloned, since this object is made for it."""
-        self.classes_, codes = np.unique(np.asarray(y), return_inverse=True)
-        self.estimator_ = self.estimator.fit(X, codes, **params)
-        return self
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(self.estimator).input_tags
-        return tags
-
-
-def takes_codes_only(estimator: Any) -> bool:
-    """Tell whether a classifier, or the last step of a pipeline, rejects labels other than 0, 1, 2, …"""
-    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-    return type(last).__module__.split(".")[0] in PACKAGES
-
-
 def with_codes(estimator: Any, y: Any) -> Any:
-    """Return the classifier itself, or with its labels coded if it would reject these."""
-    if not takes_codes_only(estimator):
-        return estimator
+    """Return the classifier itself, or with trees that code the labels where XGBoost would reject these.
+
+    The steps of a pipeline are changed in place.
+    """
+    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
     labels = np.unique(np.asarray(y))
     is_coded = labels.dtype.kind in "iu" and np.array_equal(labels, np.arange(len(labels)))
-    return estimator if is_coded else CodedLabels(estimator)
+    if is_coded or not takes_codes_only(last):
+        return estimator
+    trees = TreesClassifier(last)
+    if not isinstance(estimator, Pipeline):
+        return trees
+    estimator.steps[-1] = estimator.steps[-1][0], trees
+    return estimator

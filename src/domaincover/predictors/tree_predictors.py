@@ -1,4 +1,4 @@
-"""Trees as a classifier of tables, and what stands around it: a table's encoding, and labels as codes."""
+"""Trees as a classifier of tables, and a table's encoding before it."""
 
 from __future__ import annotations
 
@@ -91,26 +91,3 @@ class PipelinePredictor(ReadsColumns):
 
     def __getitem__(self, place: int) -> Any:
         return self.steps[place][1]
-
-
-class CodedPredictor(ReadsColumns):
-    """A classifier fitted to the places of labels among the sorted labels of its rows, and read by their names."""
-
-    classes_: NDArray[Any]
-    estimator_: Any
-
-    def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Return the probabilities of the labels in `classes_`."""
-        check_fitted(self)
-        return np.asarray(self.estimator_.predict_proba(X))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most likely label."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
-
-    @property
-    def _reader(self) -> Any:
-        return self.estimator_
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "estimator_")

@@ -57,7 +57,6 @@ OF_TREES = {  # whose trees are saved, and predict, as a `Forest`
 ESTIMATORS = {
     **OF_TREES,
     "Backbone": Home("domaincover.estimators.source_network"),
-    "CodedLabels": Home("domaincover.estimators.scorer_fits", (TREES[0], "CodedPredictor")),
     "ConformalSetClassifier": Home("domaincover.estimators.conformal", (CALIBRATED, "ConformalPredictor")),
     "DomainGeneralizationClassifier": Home("domaincover.estimators.single_label", (NETWORKS, "SingleLabelPredictor")),
     "ERMClassifier": Home("domaincover.estimators.single_label", (NETWORKS, "SingleLabelPredictor")),

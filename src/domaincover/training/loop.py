@@ -6,7 +6,6 @@ import copy
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,6 @@ from torch import Tensor, nn
 
 from domaincover.errors import InputError
 from domaincover.networks.perceptrons import stack
-from domaincover.options import Precision
 from domaincover.training.adam import FlatAdam, load_saved_state, saved_state
 from domaincover.training.batches import ShuffledBatches
 from domaincover.training.checkpoints import Checkpoints, State
@@ -70,19 +68,15 @@ def train(
     listeners: Sequence[Listener] = (),
     judge: Judge | None = None,
     checkpoints: Checkpoints | None = None,
-    *,
-    accumulate: int = 1,
-    precision: Precision = "full",
 ) -> list[Trained]:
     """Train the networks in place, each as if alone, and return their histories and last weights.
 
     Replica r of the batches and of the objective belongs to `networks[r]`. A judge, if given, evaluates the weights
     after every dual step (epoch, if there are none) by a criterion per network, lower is better. With checkpoints,
     training resumes from the newest one, with the same result as without the interruption, if the batches are those
-    that the interrupted training began with. Every batch goes through the network in `accumulate` pieces.
+    that the interrupted training began with.
     """
-    how = checkpoints, accumulate, precision
-    training = _Training(networks, batches, objective, settings, listeners, judge, *how)
+    training = _Training(networks, batches, objective, settings, listeners, judge, checkpoints)
     try:
         training.run()
         return training.finish()
@@ -101,8 +95,6 @@ class _Training:
     listeners: Sequence[Listener]
     judge: Judge | None
     checkpoints: Checkpoints | None
-    accumulate: int
-    precision: Precision
     n_steps: int = 0
     n_steps_judged: int = 0
     first_epoch: int = 0
@@ -111,7 +103,7 @@ class _Training:
     end: str | None = None
 
     def __post_init__(self) -> None:
-        _check(self.objective, self.batches, self.accumulate)
+        _check(self.objective, self.batches)
         self.stacked = stack(self.networks)
         self.objective.train()
         self.stacked.train()
@@ -179,25 +171,14 @@ class _Training:
         self.n_steps += 1
 
     def _backward(self, batch: Batch) -> Tensor:
-        """Accumulate the gradient of the loss, piece by piece, and return the loss."""
-        n = batch.labels.shape[1]
-        n_pieces = min(self.accumulate, n // 2)  # at least two examples each, which BatchNorm needs
-        if n_pieces <= 1:
-            return self._backward_piece(batch, 1.0)
-        ends = [k * n // n_pieces for k in range(n_pieces + 1)]
-        pieces = [(Batch(*(part[:, start:end] for part in batch)), end - start) for start, end in pairwise(ends)]
-        return torch.stack([self._backward_piece(piece, size / n) for piece, size in pieces]).sum(0)
-
-    def _backward_piece(self, batch: Batch, share: float) -> Tensor:
-        """Accumulate the gradient of a piece's part of the loss, by replica, and return that part."""
-        needs_features = self.objective.needs_features
-        found = self.stacked.training_pass(batch.examples, batch.domains, needs_features, self.precision)
+        """Add the gradient of the loss to the parameters', and return the loss by replica."""
+        found = self.stacked.training_pass(batch.examples, batch.domains, self.objective.needs_features)
         scores, *features = found.outputs
         if self.set_cover is not None and self.settings.recall_from == "batches":
             self.set_cover.counts.add(scores.detach(), batch.labels, batch.domains)
         value, slopes = self.objective.value_and_slopes(scores, batch.labels, batch.domains, *features)
-        found.backward(slopes if share == 1 else [part * share for part in slopes])
-        return value * share
+        found.backward(slopes)
+        return value
 
     def _between(self, epoch: int, number: int) -> None:
         """Update the multipliers, evaluate the weights, record."""
@@ -315,8 +296,8 @@ class _Record:
         self._rows = list(zip(*(state[name] for name in sorted(state) if name != "losses"), strict=True))
 
 
-def _check(objective: Objective, batches: ShuffledBatches, accumulate: int) -> None:
-    """Reject an objective for other networks, domains or labels than the batches have, or of batches that are split."""
+def _check(objective: Objective, batches: ShuffledBatches) -> None:
+    """Reject an objective for other networks, domains or labels than the batches have."""
     if isinstance(objective, SetCoverLoss):
         n_networks = len(batches.rows)
         if objective.shape[:-2] != (n_networks,):
@@ -324,8 +305,3 @@ def _check(objective: Objective, batches: ShuffledBatches, accumulate: int) -> N
                 f"SetCoverLoss needs a list of target recalls, one for each of the {n_networks} networks trained."
             )
         batches.pool.check_codes(objective.shape[-2], objective.n_labels)
-    if objective.compares_domains and accumulate > 1:
-        raise InputError(
-            "accumulate splits batches, but this objective compares the domains of complete batches; use "
-            "accumulate=1, and lower batch_size if memory is short."
-        )
