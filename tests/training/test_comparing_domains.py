@@ -11,10 +11,9 @@ from domaincover import GaussianDomains, InputError
 from domaincover.data.dataset import DomainDataset
 from domaincover.networks.perceptrons import linear, perceptron
 from domaincover.networks.threads import one_thread
-from domaincover.training.batches import DomainBatches
+from domaincover.training.batches import DomainBatches, MemoryPool
 from domaincover.training.domain_objectives import IRM, VREx, domain_objective
 from domaincover.training.loop import train
-from domaincover.training.pools import MemoryPool
 from domaincover.training.settings import TrainingSettings
 
 DATA = GaussianDomains.of_paper(10).sample(6, 40, np.random.default_rng(0))

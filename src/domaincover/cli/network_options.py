@@ -108,8 +108,7 @@ class SourceOptions:
         if self.column is None:
             return None
         from domaincover.data.images import check_files_can_be_read
-        from domaincover.estimators.image_network import ImageNetwork
-        from domaincover.estimators.text_network import TextNetwork
+        from domaincover.estimators.image_and_text_networks import ImageNetwork, TextNetwork
 
         shared: dict[str, Any] = {"learn": self.learn, "download": self.download, "workers": self.workers}
         shared["cache"] = "auto" if self.cache is None else str(self.cache)

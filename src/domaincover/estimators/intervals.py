@@ -19,8 +19,7 @@ from domaincover.calibration.interval_thresholds import KnownLevel, Rows, fit_le
 from domaincover.data.encoding import TableEncoder, learned_rows
 from domaincover.errors import InputError, check_choice
 from domaincover.estimators.base import generators, indexed
-from domaincover.estimators.folds import DEFAULT_SHARE, FOLDS, Part, folds_of
-from domaincover.estimators.scorer_fits import taken
+from domaincover.estimators.scorer_fits import DEFAULT_SHARE, FOLDS, Part, folds_of, taken
 from domaincover.prediction_sets import check_share, check_target_recall
 from domaincover.predictors.interval_predictor import SMALLEST_SCALE, IntervalPredictor, numbers_of, predicted
 from domaincover.predictors.names import as_names, coded_domains

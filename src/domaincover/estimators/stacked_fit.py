@@ -24,11 +24,10 @@ from domaincover.data.examples import LazyExamples, fingerprint
 from domaincover.data.feature_cache import model_key
 from domaincover.errors import InputError
 from domaincover.networks.threads import one_thread
-from domaincover.training.batches import DomainBatches, ShuffledBatches
+from domaincover.training.batches import DomainBatches, ShuffledBatches, make_pool, no_longer_readable, score
 from domaincover.training.checkpoints import Checkpoints
 from domaincover.training.listeners import Listener, LoggedProgress, ProgressBar
 from domaincover.training.loop import DIVERGED, Trained, train
-from domaincover.training.pools import make_pool, no_longer_readable, score
 from domaincover.training.settings import TrainingSettings
 
 if TYPE_CHECKING:

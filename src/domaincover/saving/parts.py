@@ -75,9 +75,9 @@ ESTIMATORS = {
 # Dataclasses that an estimator may hold, saved by their fields.
 SETTINGS = {
     "Forest": "domaincover.predictors.forest",
-    "ImageNetwork": "domaincover.estimators.image_network",
+    "ImageNetwork": "domaincover.estimators.image_and_text_networks",
     "ImageReader": "domaincover.data.images",
-    "TextNetwork": "domaincover.estimators.text_network",
+    "TextNetwork": "domaincover.estimators.image_and_text_networks",
     "TextReader": "domaincover.data.texts",
 }
 SKOPS = "skops"
