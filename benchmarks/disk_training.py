@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--only", choices=["memory", "disk"])
     asked = parser.parse_args()
     table = make(asked.folder, asked.rows, asked.features)
-    ways = {"memory": [], "disk": ["--on-disk", "--scratch", str(asked.folder / "scratch")]}
+    ways = {"memory": [], "disk": ["--on-disk"]}
     for name, options in ways.items():
         if asked.only in (None, name):
             seconds, processor, peak = fit(table, asked.folder / name, asked.epochs, *options)

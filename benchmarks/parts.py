@@ -87,7 +87,7 @@ def measured(folder: Path, n_rows: int, command: str, workers: int | None) -> di
         return json.loads(kept.read_text())
     out = folder / f"sets-{n_rows}-{workers}"
     arguments = [folder / "model", folder / f"rows-{n_rows}"]
-    arguments += ["--out", out] if command == "predict" else ["--format", "json", "--scratch", folder]
+    arguments += ["--out", out] if command == "predict" else ["--format", "json"]
     arguments += [] if workers is None else ["--workers", str(workers)]
     started = time.perf_counter()
     with open(folder / f"{command}-{n_rows}-{workers}.txt", "w", encoding="utf-8") as printed:

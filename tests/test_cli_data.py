@@ -156,16 +156,13 @@ def test_a_folder_must_be_given_for_data_on_the_disk(refused, name):
     refused(name, "data", "check", name)
 
 
-def test_a_file_without_examples_is_refused(refused, tmp_path):
-    np.savez(tmp_path / "audiomnist.npz", X=np.zeros((0, 8, 8), np.uint8), label=np.zeros(0), domain=np.zeros(0))
-    refused("audiomnist.npz has no usable example of audiomnist: ", "data", "check", "audiomnist", tmp_path)
-    refused("audiomnist.npz has no usable example of audiomnist: ", "paper", "audiomnist", "--data", tmp_path)
-
-
 def test_cells_are_counted_as_a_study_counts_them(here, tmp_path):
-    labels, speakers = np.repeat(np.arange(3), [25, 19, 20]), np.zeros(64)
-    np.savez(tmp_path / "audiomnist.npz", X=np.zeros((64, 8, 8), np.uint8), label=labels, domain=speakers)
-    printed = here("data", "check", "audiomnist", tmp_path)[1]
-    used = natural_dataset("audiomnist", tmp_path / "audiomnist.npz").min_cell_size
+    build_reviews(tmp_path, products=("books",))
+    numbers = {"pos": 101, "neg": 100}
+    lines = [f"{sentiment}\ttext" for sentiment, label in (("1", "pos"), ("0", "neg")) for _ in range(numbers[label])]
+    (tmp_path / "books.task.train").write_text("\n".join(lines))
+    (tmp_path / "books.task.test").write_text("")
+    printed = here("data", "check", "reviews", tmp_path)[1]
+    used = natural_dataset("reviews", tmp_path).min_cell_size
     assert f"cells with fewer than {used} examples are dropped" in printed
-    assert ["all", "64", "1", "2", "1", "45"] in [line.split() for line in printed.splitlines()]
+    assert ["all", "201", "1", "1", "1", "101"] in [line.split() for line in printed.splitlines()]

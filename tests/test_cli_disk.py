@@ -1,13 +1,13 @@
 """`fit --on-disk`: the model that a fit in memory gives, of a table that is never read as a whole."""
 
+import tempfile
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from domaincover import load
-from domaincover.cli.inputs import note_on_memory
-from domaincover.data.tables import open_table
 from tests.faults.processes import contents
 from tests.wards import ROLES, patients
 
@@ -24,8 +24,10 @@ def hive(tmp_path_factory):
 
 
 @pytest.mark.parametrize("options", [["--method", "set-cover"], ["--method", "erm", "--domain-confidence", "0.9"]])
-def test_the_model_is_that_of_memory_in_every_byte(here, hive, tmp_path, options):
-    for out, where in (("memory", []), ("disk", ["--on-disk", "--scratch", tmp_path / "scratch"])):
+def test_the_model_is_that_of_memory_in_every_byte(here, hive, tmp_path, monkeypatch, options):
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    for out, where in (("memory", []), ("disk", ["--on-disk"])):
         code, _, told = here("fit", hive, *ROLES, *QUICK, *options, *where, "--out", tmp_path / out)
         assert code == 0, told
     assert contents(tmp_path / "memory") == contents(tmp_path / "disk")
@@ -52,7 +54,6 @@ def test_a_scorer_that_was_asked_for_needs_no_reason(here, hive, tmp_path):
     ("options", "said"),
     [
         (["--on-disk", "--base", "boosting"], "--base boosting needs the table in memory; --on-disk goes with mlp"),
-        (["--scratch", "x"], "--scratch is for the temporary files of --on-disk; give both, or neither."),
         (["--on-disk", "--text-column", "colour"], "--on-disk is for tables"),
     ],
 )
@@ -81,9 +82,3 @@ def test_messages_count_rows_as_in_memory(here, tmp_path):
         told.append(line.splitlines()[-1])
     assert told[0] == told[1]
     assert "column 'age' holds an infinite value at row 42" in told[0]
-
-
-def test_a_table_larger_than_memory_is_noticed(hive):
-    table = open_table(hive)
-    assert note_on_memory(table, 3, 2000 * 3 * 16) is None
-    assert "takes about 0 GB in memory, and the machine has 0 GB; --on-disk" in note_on_memory(table, 3, 50_000)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import tempfile
 
 import numpy as np
 import pandas as pd
@@ -193,10 +194,12 @@ def test_a_missing_domain_is_told_with_its_part_and_row(tmp_path, refused, model
     refused(message, "evaluate", model, parts)
 
 
-def test_a_failed_evaluation_leaves_nothing_and_can_be_repeated(tmp_path, here, model):
+def test_a_failed_evaluation_leaves_nothing_and_can_be_repeated(tmp_path, here, model, monkeypatch):
     parts, scratch = in_parts(tmp_path / "parts"), tmp_path / "scratch"
-    evaluate = ["evaluate", model, parts, "--scratch", scratch, "--format", "json"]
-    expected = here("evaluate", model, parts, "--format", "json")
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    evaluate = ["evaluate", model, parts, "--format", "json"]
+    expected = here(*evaluate)
     table = pq.read_table(parts / "part-2.parquet")
     unknown = pa.array(["well", "?"] * 250)
     spoiled = table.set_column(table.schema.get_field_index("outcome"), "outcome", unknown)

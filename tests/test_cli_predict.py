@@ -158,28 +158,6 @@ def test_check_prints_findings_and_the_fit_that_follows_from_them(here, tmp_path
     assert said.splitlines()[-1].startswith("Next: domaincover fit")
 
 
-def test_the_page_of_a_check_holds_what_is_printed_and_escapes_names(here, tmp_path):
-    table = visits().assign(**{"<script>alert(1)</script>": lambda t: t["outcome"]})
-    table.to_csv(tmp_path / "t.csv", index=False)
-    options = [*ROLES, "--html", tmp_path / "t.html", "--format", "json"]
-    status, printed, _ = here("check", tmp_path / "t.csv", *options)
-    page = (tmp_path / "t.html").read_text(encoding="utf-8")
-    assert status == 0
-    assert "<script>alert" not in page
-    assert "&lt;script&gt;alert(1)" in page
-    assert json.loads(printed)["findings"][0]["drop"] == ["<script>alert(1)</script>"]
-    for route in json.loads(printed)["routes"]:
-        assert route["name"] in page
-
-
-def test_check_does_not_write_a_page_over_the_table(here, tmp_path):
-    visits().to_csv(tmp_path / "t.csv", index=False)
-    (tmp_path / "t.html").symlink_to(tmp_path / "t.csv")
-    status, _, said = here("check", tmp_path / "t.csv", *ROLES, "--html", tmp_path / "t.html")
-    assert status == 2
-    assert "would overwrite the input table" in said
-
-
 @pytest.fixture(scope="module")
 def unscaled(tmp_path_factory):
     """A model whose classifier is given missing values, which it rejects."""

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -217,8 +216,6 @@ def test_a_fit_that_was_killed_goes_on_and_ends_as_one_that_was_not(here, refuse
     assert states == ["state-000015", "state-000016"], "the last two are kept"
     (tmp_path / "kept" / ".lock").unlink()  # left by the process, and removed by the next
     refused("contains checkpoints of an interrupted fit; add --resume", *arguments, "--out", tmp_path / "model")
-    other = ["--resume", "--seed", 5, "--learning-rate", 0.1, "--out", tmp_path / "model"]
-    refused("checkpoints of another fit, with a different --learning-rate, seed; choose another", *arguments, *other)
     assert here(*arguments, "--resume", "--out", tmp_path / "model")[0] == 0
     assert not (tmp_path / "kept").exists(), "the model is there, so checkpoints are of no more use"
     assert here(*command(world, "--epochs", 2), "--out", tmp_path / "whole")[0] == 0
@@ -264,11 +261,6 @@ def test_a_fit_goes_on_with_other_options_that_change_nothing(here, interrupted,
     assert (code, "The model is in" in told) == (0, True), told
 
 
-def test_a_fit_does_not_go_on_with_another_network(refused, interrupted, world):
-    arguments, _ = interrupted(world / "table.csv", *ROLES, "--image-column", "image")
-    refused("checkpoints of another fit, with a different network; choose another", *arguments, "--crop", 0.1)
-
-
 def test_a_fit_that_is_stopped_says_that_its_checkpoints_are_kept(interrupted, world, tmp_path):
     _, told = interrupted(world / "images")
     says = "domaincover: stopped; its checkpoints are kept, and the same command with --resume continues from them.\n"
@@ -280,18 +272,3 @@ def test_a_fit_without_checkpoints_that_is_stopped_says_that_no_model_was_writte
     monkeypatch.setattr("domaincover.cli.inputs.read_training", stop)
     arguments = ["fit", world / "table.csv", *ROLES, "--checkpoint-minutes", 5, "--out", tmp_path / "model"]
     assert here(*arguments) == (130, "", "domaincover: stopped; no model was written.\n")
-
-
-@pytest.mark.parametrize("change", ["content", "name"])
-@pytest.mark.parametrize("table", ["folder", "table"])
-def test_a_fit_does_not_go_on_with_other_images(refused, interrupted, world, tmp_path, table, change):
-    shutil.copytree(world / "images", tmp_path / "images")
-    shutil.copy(world / "table.csv", tmp_path)
-    start = [tmp_path / "table.csv", *ROLES, "--image-column", "image"] if table == "table" else [tmp_path / "images"]
-    arguments, _ = interrupted(*start, "--max-unreadable", 0.5)
-    image = tmp_path / "images" / "site-0" / "left" / "0.png"
-    if change == "content":
-        PIL.new("RGB", (12, 12)).save(image)
-    else:
-        image.rename(image.with_name("another.png"))
-    refused("checkpoints of another fit, with a different table; choose another", *arguments)

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import tempfile
 
 import numpy as np
 import pytest
@@ -47,10 +48,10 @@ def test_a_fit_says_so_and_leaves_no_model(left, small_disk, table, n_bytes):
 
 
 @pytest.mark.parametrize("n_bytes", [0, 4096])  # too few for the network's inputs
-def test_a_fit_on_disk_without_room_leaves_neither_model_nor_files(left, small_disk, tmp_path, n_bytes):
+def test_a_fit_on_disk_without_room_leaves_neither_model_nor_files(left, small_disk, tmp_path, monkeypatch, n_bytes):
+    monkeypatch.setattr(tempfile, "tempdir", str(small_disk(n_bytes)))
     patients(5000).to_parquet(tmp_path / "rows.parquet")
-    options = ["--on-disk", "--scratch", small_disk(n_bytes), "--out", tmp_path / "model"]
-    left(n_bytes, "fit", tmp_path / "rows.parquet", *FIT, *options)
+    left(n_bytes, "fit", tmp_path / "rows.parquet", *FIT, "--on-disk", "--out", tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
 

@@ -59,16 +59,15 @@ def test_a_full_disk_keeps_finished_parts_and_the_next_call_goes_on(small_disk, 
     parts = in_parts(tmp_path / "parts", 6, 1000)
     predict = ["predict", promised_model, parts, "--id", "visit", "--scores", *domain, "--out"]
     assert here(*predict, tmp_path / "here")[0] == 0
-    scratch = ["--scratch", tmp_path]
     disk = small_disk(100_000)
-    code, _, told = here(*predict, disk / "sets", *scratch)
+    code, _, told = here(*predict, disk / "sets")
     assert code == 2
     assert WHAT_TO_DO in told
     kept = finished(disk / "sets")
     assert 0 < len(kept) < 6
     assert sorted(path.name for path in (disk / "sets").iterdir()) == sorted(kept)
     small_disk(1_500_000)
-    assert here(*predict, disk / "sets", *scratch)[0] == 0
+    assert here(*predict, disk / "sets")[0] == 0
     assert contents(disk / "sets") == contents(tmp_path / "here")
     assert finished(disk / "sets").items() >= kept.items()
 

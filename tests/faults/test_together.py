@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from domaincover import ERMClassifier, InputError, load
-from domaincover.cli.network_options import checkpoints_of
+from domaincover.cli.network_options import checkpoints_in
 from domaincover.files import write_whole
 from domaincover.paper.run_directory import write_json, write_run
 from domaincover.paper.runner import plan_studies, run_study
@@ -107,11 +107,12 @@ def test_two_fits_with_the_same_checkpoints_are_told_apart(tmp_path, table):
 
 def test_checkpoints_are_free_again_when_their_fit_has_ended_or_was_refused(tmp_path):
     def fit(resume):
-        with checkpoints_of({"seed": 0}, tmp_path / "kept", resume=resume):
+        with checkpoints_in(tmp_path / "kept", resume=resume):
             pass
 
     def stopped():
-        with checkpoints_of({"seed": 0}, tmp_path / "kept", resume=False):
+        with checkpoints_in(tmp_path / "kept", resume=False):
+            (tmp_path / "kept" / "0123456789abcdef").mkdir()
             with pytest.raises(InputError, match="another command is writing to"):
                 fit(resume=True)
             raise KeyboardInterrupt
@@ -120,6 +121,6 @@ def test_checkpoints_are_free_again_when_their_fit_has_ended_or_was_refused(tmp_
         stopped()
     with pytest.raises(InputError, match="add --resume to resume it"):
         fit(resume=False)
-    assert os.listdir(tmp_path / "kept") == ["command.json"]
+    assert os.listdir(tmp_path / "kept") == ["0123456789abcdef"]
     fit(resume=True)
     assert os.listdir(tmp_path) == []

@@ -3,6 +3,8 @@
 import os
 import signal
 import socket
+import threading
+import time
 
 import pytest
 
@@ -33,6 +35,17 @@ ENDLESS = Study(
 )
 
 
+def meanwhile(is_time, act):
+    """Do something in a thread as soon as it is time."""
+
+    def watch():
+        while not is_time():
+            time.sleep(0.05)
+        act()
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def n_done(out):
     return len(list(out.glob("*/*/*/*/DONE")))
 
@@ -45,13 +58,13 @@ def test_a_study_outlives_a_worker_and_stops_when_it_is_told_to(cluster, tmp_pat
     out = tmp_path / "runs"
     killed = []
 
-    def kill_one(_):
-        if not killed and holds.processes():
-            killed.extend(holds.processes())
-            os.kill(killed[0], signal.SIGKILL)
-            holds.let_go()
+    def kill_one():
+        killed.extend(holds.processes())
+        os.kill(killed[0], signal.SIGKILL)
+        holds.let_go()
 
-    outcome = run_study(plan_studies([STUDY], out), out, Workers(scheduler=address), kill_one)
+    meanwhile(holds.processes, kill_one)
+    outcome = run_study(plan_studies([STUDY], out), out, Workers(scheduler=address))
     assert killed
     assert (outcome.n_new, outcome.failures) == (5, ())
     assert n_done(out) == 5
@@ -60,14 +73,10 @@ def test_a_study_outlives_a_worker_and_stops_when_it_is_told_to(cluster, tmp_pat
     there, expected = (collect(place).results.drop(columns="train_seconds") for place in (out, here))
     assert there.equals(expected)
 
-    def interrupt(done):
-        if any(done.values()) and not killed[1:]:
-            killed.append("the study")
-            os.kill(os.getpid(), signal.SIGINT)
-
     out = tmp_path / "long"
+    meanwhile(lambda: any(out.glob(".progress/*/*")), lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
-        run_study(plan_studies([ENDLESS], out), out, Workers(scheduler=address), interrupt)
+        run_study(plan_studies([ENDLESS], out), out, Workers(scheduler=address))
     assert not list(out.glob(".progress/*"))
     assert n_done(out) == 0
     out = tmp_path / "again"

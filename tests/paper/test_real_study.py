@@ -8,18 +8,15 @@ import pytest
 from domaincover.cli import main
 from domaincover.paper.catalogue import CATALOGUE, natural_dataset
 from domaincover.paper.collect import collect
+from tests.paper.real.released_folders import build_audiomnist
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder with spoken digits of 12 speakers."""
     monkeypatch.setenv("DOMAINCOVER_CACHE", str(tmp_path / "cache"))
-    rng = np.random.default_rng(0)
-    digits, speakers = np.arange(480) % 2, np.arange(480) // 2 % 12
-    X = rng.integers(100, size=(480, 8, 8)) + 100 * digits[:, None, None]
-    (tmp_path / "data").mkdir()
-    np.savez(tmp_path / "data" / "audiomnist.npz", X=X.astype(np.uint8), label=digits, domain=speakers)
-    return tmp_path / "data"
+    speakers = [f"{number:02}" for number in range(1, 13)]
+    return build_audiomnist(tmp_path, speakers, n_digits=2, n_recordings=20)
 
 
 def run(*arguments):

@@ -166,7 +166,7 @@ def test_a_study_can_set_the_iterate_but_of_methods_that_name_it():
 def test_both_iterates_come_from_one_training():
     jobs = plan_jobs(BOTH_ITERATES.runs())
     assert sorted(job.scorer for job in jobs) == ["set-cover", "set-cover-full-set"]
-    assert {(len(job.runs), job.n_networks) for job in jobs} == {(2, 1)}
+    assert {len(job.runs) for job in jobs} == {2}
 
 
 def test_finished_runs_are_skipped(copy):
@@ -182,7 +182,7 @@ def test_an_interrupted_run_is_redone_with_the_same_result(copy, finished):
     (folder / "report.json").write_text("{half")
     outcome = do(SMALL, copy)
     assert (outcome.n_finished_before, outcome.n_new) == (9, 1)
-    pd.testing.assert_frame_equal(without_seconds(collect(copy)), without_seconds(collect(finished)))
+    pd.testing.assert_frame_equal(without_seconds(collect(str(copy))), without_seconds(collect(finished)))
 
 
 def test_an_unfinished_run_is_not_read(copy):
@@ -354,7 +354,6 @@ def test_fixed_and_adapted_thresholds_are_of_one_model_whose_networks_train_once
     jobs = plan_jobs(study.runs())
     assert sorted(job.scorer for job in jobs) == ["erm-joint"] * 2 + ["set-cover-joint"] * 2
     assert {len(job.runs) for job in jobs} == {2}
-    assert {job.n_networks for job in jobs} == {5}
 
 
 def test_the_rows_of_a_domain_within_a_split_are_its_batch():

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from domaincover import GaussianDomains, InputError, SetCoverLoss
-from domaincover.cli.network_options import checkpoints_of
+from domaincover.cli.network_options import checkpoints_in
 from domaincover.networks.perceptrons import perceptron
 from domaincover.networks.threads import one_thread
 from domaincover.training.batches import DomainBatches, MemoryPool, ShuffledBatches
@@ -214,14 +214,14 @@ def test_closing_leaves_nothing_of_what_a_killed_process_left_unfinished(tmp_pat
     Checkpoints(own).write(State({"a": torch.ones(2)}, {}))
     for folder in (own, own.parent):
         (folder / ".state.999999999-00000000-0a1b2c3d4e5f.part").touch()
-    with checkpoints_of({}, own.parent, resume=False):
+    with checkpoints_in(own.parent, resume=True):
         pass
     assert list(tmp_path.iterdir()) == []
 
 
 def test_closing_leaves_what_is_not_its_own(tmp_path):
     (tmp_path / "mine.part").touch()
-    with checkpoints_of({}, tmp_path, resume=False):
+    with checkpoints_in(tmp_path, resume=False):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["mine.part"]
 

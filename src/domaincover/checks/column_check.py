@@ -1,4 +1,4 @@
-"""What is known of one column: what it is taken for, examples, missing values, and what it gives away.
+"""What is known of one column: what it is taken for, missing values, and what it gives away.
 
 A column's values become bins: categories as they are, numbers and dates by quantile, missing values in a bin of their
 own. What a bin says is learned from some rows and counted on others: the label in domains that did not teach it, since
@@ -19,22 +19,19 @@ from numpy.typing import NDArray
 from domaincover.data.columns import Kind, column_kind, read_days, read_numbers
 from domaincover.data.spellings import as_plain, doubt_about, spelling_of
 from domaincover.errors import InputError
-from domaincover.terminal.text import cut
 
 Codes = NDArray[np.int64]
 COMPARED_ROWS = 100_000  # rows on which columns are compared with labels and domains
 MOST_CATEGORIES = 50  # of `TableEncoder`
 MOST_BINS, FEWEST_BINS, ROWS_PER_BIN = 1024, 256, 10
 GIVEN_AWAY = 0.99  # recall and precision from which a column is as good as a copy
-N_EXAMPLES = 3
-LONGEST_EXAMPLE = 24
 FEWEST_FOR_KEY = 50
 NAME_OF_KEY = re.compile(r"(?:^|.*[\W_])(?:id|uid|uuid|guid|key|index|rownames?|row)$", re.IGNORECASE)
 CAMEL_KEY = re.compile(r".*[a-z](?:Id|ID|Key)$")
 
 
 class ColumnCheck(NamedTuple):
-    """One column: its kind, how it is written, examples, distinct and missing values, and what it gives away.
+    """One column: its kind, how it is written, distinct and missing values, and what it gives away.
 
     `tells_label` is the mean recall of labels from this column by itself in domains that did not teach it, `tells_one`
     the label that it gives away best, if it does, and `tells_domain` the share of rows whose domain it tells. `fault`
@@ -44,7 +41,6 @@ class ColumnCheck(NamedTuple):
     name: str
     kind: Kind = "ignored"
     spelling: str | None = None
-    examples: tuple[str, ...] = ()
     n_distinct: int = 0
     n_missing: int = 0
     n_domains_without: int = 0
@@ -77,7 +73,7 @@ class Subject:
 
 def check_column(column: pd.Series[Any], subject: Subject) -> ColumnCheck:
     """Return what is known of a column; marks such as ? count as missing where the others are numbers or dates."""
-    found = ColumnCheck(str(column.name), examples=_examples(column))
+    found = ColumnCheck(str(column.name))
     try:
         spelling = spelling_of(column)
         plain = column if spelling is None else as_plain(column, spelling)
@@ -86,8 +82,7 @@ def check_column(column: pd.Series[Any], subject: Subject) -> ColumnCheck:
         found = found._replace(is_key=_is_key(plain, kind, n_distinct), **_missing(plain, subject))
         return found._replace(**_given_away(plain.iloc[subject.sample], found, subject))
     except InputError as error:
-        unread = ColumnCheck(found.name, examples=found.examples, fault=str(error))
-        return unread._replace(**_missing(column, subject))
+        return ColumnCheck(found.name, fault=str(error), **_missing(column, subject))
 
 
 def _given_away(column: pd.Series[Any], found: ColumnCheck, subject: Subject) -> dict[str, Any]:
@@ -103,17 +98,6 @@ def _given_away(column: pd.Series[Any], found: ColumnCheck, subject: Subject) ->
     best = int(np.nanargmax(by_label))
     gives_one = subject.n_labels > 2 and by_label[best] >= GIVEN_AWAY
     return {**given, "tells_label": float(np.nanmean(recall)), "tells_one": best if gives_one else None}
-
-
-def _examples(column: pd.Series[Any]) -> tuple[str, ...]:
-    """Return the first distinct values as text."""
-    shown = dict.fromkeys(_shortened(value) for value in column.dropna().head(100))
-    return tuple(list(shown)[:N_EXAMPLES])
-
-
-def _shortened(value: Any) -> str:
-    text = f"{value:g}" if isinstance(value, float) else " ".join(str(value).removesuffix(" 00:00:00").split())
-    return cut(text, LONGEST_EXAMPLE)
 
 
 def _missing(column: pd.Series[Any], subject: Subject) -> dict[str, Any]:

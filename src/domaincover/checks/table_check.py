@@ -70,14 +70,12 @@ class TableCheck:
 
     def text(self, width: int = 100, *, for_shell: bool = False) -> str:
         """Return the findings and what is possible, as lines; for a shell, advice in options of `fit`."""
-        parts = [
-            _lines(size_in_words(self), width),
-            *([] if self.findings else [["Nothing to change was found."]]),
-            *_findings(self.findings, width, for_shell),
-            ["What will be possible", *_routes(self, width)],
-            _lines(limits_in_words(self), width),
-        ]
-        return "\n\n".join("\n".join(lines) for lines in parts if lines)
+        found = _findings(self.findings, width, for_shell) or [["Nothing to change was found."]]
+        possible = ["What will be possible"]
+        for route in self.routes:
+            possible += _lines(f"{route.name}: {route.words}", width, f"{OPEN[route.is_open]:>5}  ", " " * 7)
+        parts = [_lines(_size(self), width), *found, possible, _lines(_limits(self), width)]
+        return "\n\n".join("\n".join(lines) for lines in parts)
 
     def __str__(self) -> str:
         return self.text()
@@ -121,10 +119,9 @@ def check_table(
     known = (names.notna() & groups.notna()).to_numpy()
     if not known.any():
         raise InputError("no row has both a label and a domain.")
-    labels, of_domains = (
-        code_names(each[known].to_numpy(), what, int(known.sum()))
-        for each, what in ((names, "labels"), (groups, "domains"))
-    )
+    n_known = int(known.sum())
+    labels = code_names(names[known].to_numpy(), "labels", n_known)
+    of_domains = code_names(groups[known].to_numpy(), "domains", n_known)
     if len(labels.names) < 2:
         raise InputError(f"every label is {labels.names[0]!r}; sets need at least two labels.")
     cells = Cells(
@@ -202,7 +199,7 @@ def _series(values: Any, name: str, n_rows: int) -> pd.Series[Any]:
     return pd.Series(listed, name=name if given is None else str(given))
 
 
-def size_in_words(check: TableCheck) -> str:
+def _size(check: TableCheck) -> str:
     """Return how many rows, domains, labels and columns there are."""
     cells = check.cells
     sizes = " to ".join(dict.fromkeys(f"{end:,}" for end in np.sort(cells.counts.sum(axis=1))[[0, -1]].tolist()))
@@ -211,33 +208,20 @@ def size_in_words(check: TableCheck) -> str:
     return f"{check.n_rows:,} rows; {labels}; {domains}; {len(check.columns):,} columns to learn from."
 
 
-def drop_options(finding: Finding) -> str:
-    """Return the options of `fit` that leave out the columns of a finding."""
-    return " ".join(f"--drop {shlex.quote(name)}" for name in finding.drop)
-
-
-def limits_in_words(check: TableCheck) -> str:
+def _limits(check: TableCheck) -> str:
     """Return what the check looked at, and what it cannot find."""
-    n_rows, compared = check.cells.n_rows, f"{check.n_rows_compared:,}"
-    sampled = f" Columns were compared with labels and domains on {compared} of {n_rows:,} rows, at random."
-    sampled = sampled if check.n_rows_compared < n_rows else ""
-    return f"Each column was looked at by itself; two that together give something away are not found.{sampled}"
+    n_rows, compared = check.cells.n_rows, check.n_rows_compared
+    sampled = f" Columns were compared with labels and domains on {compared:,} of {n_rows:,} rows, at random."
+    told = "Each column was looked at by itself; two that together give something away are not found."
+    return told + sampled if compared < n_rows else told
 
 
 def _findings(findings: Sequence[Finding], width: int, for_shell: bool) -> list[list[str]]:
     blocks = {harm: [words] for harm, words in HARM_WORDS.items()}
     for finding in findings:
-        said = f"{finding.what} {finding.advice} {drop_options(finding) if for_shell else ''}"
-        blocks[finding.harm] += _lines(said, width, "- ", "  ")
+        drop = shlex.join([word for name in finding.drop for word in ("--drop", name)]) if for_shell else ""
+        blocks[finding.harm] += _lines(f"{finding.what} {finding.advice} {drop}", width, "- ", "  ")
     return [lines for lines in blocks.values() if len(lines) > 1]
-
-
-def _routes(check: TableCheck, width: int) -> list[str]:
-    return [
-        line
-        for route in check.routes
-        for line in _lines(f"{route.name}: {route.words}", width, f"{OPEN[route.is_open]:>5}  ", " " * 7)
-    ]
 
 
 def _lines(words: str, width: int, first: str = "", then: str = "") -> list[str]:

@@ -63,6 +63,15 @@ def strict() -> Any:
     return option("Refuse a table whose columns look unlike those of training, instead of a note.", False)
 
 
+def workers() -> Any:
+    """Return the option that works on parts in several processes."""
+    return option(
+        "Work on parts in so many processes of this machine; default: one part after the other.",
+        min=1,
+        rich_help_panel="A folder of parts",
+    )
+
+
 def cell_size() -> Any:
     """Return the option that says from how many rows on a label counts in a domain."""
     return option(

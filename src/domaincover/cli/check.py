@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from domaincover.cli.arguments import DOMAIN, LABEL, column, output_format, page, table_file
-from domaincover.cli.outputs import check_page, say_page
+from domaincover.cli.arguments import DOMAIN, LABEL, column, output_format, table_file
 from domaincover.errors import InputError
 from domaincover.options import MIN_CELL_SIZE
 from domaincover.terminal.command_options import option, takes
@@ -38,7 +37,6 @@ class CheckOptions:
     model: Path | None = option("A saved model: compare the table with its training rows, column by column.")
     drop: list[str] | None = column("Column to leave out; may be repeated.")
     min_cell_size: int = option("Rows of a label that a domain needs to count in a promise.", MIN_CELL_SIZE, min=1)
-    html: Path | None = page()
     style: Literal["text", "json"] = output_format("text")
 
 
@@ -57,7 +55,6 @@ def check(options: CheckOptions) -> None:
     if options.label is None or options.domain is None:
         raise InputError("give --label and --domain, or a model to compare the table with (--model).")
     table, roles, drop = options.table, (options.label, options.domain), options.drop or []
-    check_page(options.html, table)
     data = open_table(table)
     if data.is_images:
         raise InputError(f"{table} is a folder of images; check is for tables.")
@@ -71,13 +68,7 @@ def check(options: CheckOptions) -> None:
     typer.echo(found.to_json() if options.style == "json" else found.text(text_width(), for_shell=True))
     dropped = [word for name in dict.fromkeys([*drop, *found.drop]) for word in ("--drop", name)]
     start = ["domaincover", "fit", str(table), "--label", options.label, "--domain", options.domain]
-    command = shlex.join([*start, *dropped, "--out", "model"])
-    if options.html is not None:
-        from domaincover.report.check_page import write_check_page
-
-        write_check_page(options.html, found, title=f"{table.name}: a check before the fit", command=command)
-        say_page(options.html)
-    say(f"Next: {command}")
+    say(f"Next: {shlex.join([*start, *dropped, '--out', 'model'])}")
 
 
 def _compare(options: CheckOptions, model: Path) -> None:
@@ -85,8 +76,8 @@ def _compare(options: CheckOptions, model: Path) -> None:
     from domaincover.cli.part_scores import SavedModel
     from domaincover.data.tables import open_table
 
-    if options.label is not None or options.html is not None or options.drop:
-        raise InputError("--model compares columns only; leave out --label, --drop and --html.")
+    if options.label is not None or options.drop:
+        raise InputError("--model compares columns only; leave out --label and --drop.")
     seen, found = compared_input(SavedModel.at(model), open_table(options.table), options.domain)
     if options.style == "json":
         typer.echo(json.dumps({"seen_rows": seen, "differences": [each._asdict() for each in found]}))

@@ -6,16 +6,12 @@ import platform
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from domaincover.cli.arguments import output_format
-from domaincover.cli.outputs import print_json
 from domaincover.errors import one_line
-from domaincover.terminal.command_options import takes
 from domaincover.terminal.messages import text_width
 from domaincover.terminal.processes import n_cores
 from domaincover.terminal.text import wrapped
@@ -25,51 +21,37 @@ if TYPE_CHECKING:
 
 FOR_DEVELOPERS = ("benchmarks", "dev", "docs")
 NOT_WORKING = 1
-MARKS = {"good": "ok", "absent": "-", "note": "!", "bad": "NO"}
+GOOD, ABSENT, NOTE, BAD = "ok", "-", "!", "NO"
 
 
 class Checked(NamedTuple):
     """What was found of one thing; it goes into bug reports, so no folder is named in it."""
 
-    state: Literal["good", "absent", "note", "bad"]
+    mark: str
     what: str
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class DoctorOptions:
-    """Options of `doctor`."""
-
-    style: Literal["text", "json"] = output_format("text")
-
-
-@takes(DoctorOptions)
-def doctor(options: DoctorOptions) -> None:
+def doctor() -> None:
     """Check the installation: versions, devices and threads, and what each extra needs.
 
     Example: domaincover doctor
     """
     found = [*_machine(), _devices(), *_packages()]
-    works = all(one.state != "bad" for one in found)
-    if options.style == "json":
-        print_json({"works": works, "findings": [one._asdict() for one in found]})
-    else:
-        for one in found:
-            lines = wrapped(f"{one.what}: {one.text}", text_width(), f"{MARKS[one.state]:>2}  ", " " * 4)
-            typer.echo("\n".join(lines))
-        typer.echo(f"The installation {'works' if works else 'does not work: see what is marked NO'}.")
+    works = all(one.mark != BAD for one in found)
+    for one in found:
+        lines = wrapped(f"{one.what}: {one.text}", text_width(), f"{one.mark:>2}  ", " " * 4)
+        typer.echo("\n".join(lines))
+    typer.echo(f"The installation {'works' if works else 'does not work: see what is marked NO'}.")
     if not works:
         raise typer.Exit(NOT_WORKING)
 
 
 def _machine() -> Iterator[Checked]:
     python = f"{platform.python_implementation()} {platform.python_version()}"
-    yield Checked("good", "Python", f"{python} on {platform.platform(aliased=True)}, {n_cores()} cores")
-    encoding = sys.stdout.encoding
-    if "utf" in encoding.lower():
-        yield Checked("good", "standard output", encoding)
-    else:
-        yield Checked("note", "standard output", f"{encoding}; PYTHONUTF8=1 makes it UTF-8")
+    yield Checked(GOOD, "Python", f"{python} on {platform.platform(aliased=True)}, {n_cores()} cores")
+    if "utf" not in (encoding := sys.stdout.encoding).lower():
+        yield Checked(NOTE, "standard output", f"{encoding}; PYTHONUTF8=1 makes it UTF-8")
 
 
 def _devices() -> Checked:
@@ -77,12 +59,12 @@ def _devices() -> Checked:
         import torch
     except (ImportError, OSError) as error:  # OSError: a library that torch loads is corrupt or missing
         if _installed("torch") is None:
-            return Checked("absent", "devices", "without torch no network is trained; models of tables predict")
-        return Checked("bad", "devices", f"torch cannot be imported: {one_line(error)}")
+            return Checked(ABSENT, "devices", "without torch no network is trained; models of tables predict")
+        return Checked(BAD, "devices", f"torch cannot be imported: {one_line(error)}")
     found = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
     found += ["MPS"] if torch.backends.mps.is_available() else []
     threads = f"CPU with {torch.get_num_threads()} threads"
-    return Checked("good", "devices", ", ".join([threads, *(found or ["no GPU"])]))
+    return Checked(GOOD, "devices", ", ".join([threads, *(found or ["no GPU"])]))
 
 
 def _packages() -> Iterator[Checked]:
@@ -98,13 +80,13 @@ def _packages() -> Iterator[Checked]:
         wrong = [asked for asked in needed if not _fits(asked, here[asked.name])]
         if not wrong:
             versions = ", ".join(f"{package} {found}" for package, found in here.items())
-            yield Checked("good", name or f"domaincover {version('domaincover')}", versions)
+            yield Checked(GOOD, name or f"domaincover {version('domaincover')}", versions)
         elif not name:
             told = (f"{asked} is required, {here[asked.name] or 'none'} is installed" for asked in wrong)
-            yield Checked("bad", "packages", "; ".join(told))
+            yield Checked(BAD, "packages", "; ".join(told))
         elif name not in FOR_DEVELOPERS:
             without = ", ".join(asked.name for asked in wrong)
-            yield Checked("absent", name, f"without {without}: pip install 'domaincover[{name}]'")
+            yield Checked(ABSENT, name, f"without {without}: pip install 'domaincover[{name}]'")
 
 
 def _fits(asked: Requirement, here: str | None) -> bool:

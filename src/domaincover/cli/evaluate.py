@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from domaincover.cli.arguments import cell_size, column, model_folder, output_format, page, strict, table_file
+from domaincover.cli.arguments import cell_size, column, model_folder, output_format, page, strict, table_file, workers
 from domaincover.cli.outputs import Shown, check_page, notes_on_evaluation, print_json, shown_name
-from domaincover.cli.part_runs import PartOptions, PartRuns
+from domaincover.cli.part_runs import PartRuns, check_workers
 from domaincover.errors import InputError
 from domaincover.options import ThresholdKind
 from domaincover.terminal.command_options import option, takes
@@ -62,7 +62,7 @@ class EvaluationOptions(LabelledTableOptions):
     )
     min_cell_size: int | None = cell_size()
     strict: bool = strict()
-    parts: PartOptions = field(default_factory=PartOptions)
+    workers: int | None = workers()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,7 +275,7 @@ def evaluated(options: EvaluationOptions, by: str | None = None) -> Evaluation:
     from domaincover.cli.inputs import ModelColumns, check_roles
 
     data = options.open_table()
-    options.parts.check(data)
+    check_workers(options.workers, data)
 
     from domaincover.cli.apply import CountSets, reports_of
     from domaincover.cli.check import note_on_input
@@ -294,8 +294,9 @@ def evaluated(options: EvaluationOptions, by: str | None = None) -> Evaluation:
     if by is not None:
         data.check_column(by, "--by")
     inner, adapts, found, parts = last_step(fitted), can_adapt(fitted), None, parts_of(data)
-    runs = PartRuns(options.parts.workers or 1, hasattr(data, "parts"))
-    with warnings_as_notes(), options.parts.scratch_folder() if adapts else nullcontext() as scratch:
+    runs = PartRuns(options.workers or 1, hasattr(data, "parts"))
+    with warnings_as_notes(), TemporaryDirectory(prefix="domaincover-") as folder:
+        scratch = Path(folder) if adapts else None
         if scratch is not None:
             found = adapted_table(runs, saved, domain, parts, scratch)
         reports = reports_of(runs, CountSets(saved, label, domain, scratch, by), parts, options.min_cell_size)
@@ -311,7 +312,7 @@ def evaluated(options: EvaluationOptions, by: str | None = None) -> Evaluation:
         {**settings, "table": options.table.name, "min_cell_size": first.min_cell_size},
         extra,
         settings.get("target_recall", getattr(inner, "target_recall", 0.9)),
-        None if found is None else found.adaptation(first.domain_names),
+        None if found is None else found.moves_of(first.domain_names),
         by_kind[asked][1],
     ).with_true_kind()
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from domaincover.cli.fit_options import FitOptions
-from domaincover.cli.network_options import learned_settings
 from domaincover.cli.outputs import Shown, check_model_folder, say_model, shown_name
 from domaincover.errors import torch_needed_for
 from domaincover.terminal.command_options import takes
@@ -62,9 +61,7 @@ def fit(options: FitOptions) -> None:
     model, settings = options.make_classifier(network), options.saved_settings()
     if order is not None:
         model.set_params(domain_order=order)
-    images = [] if options.sources.image_column is None else training.X[options.sources.image_column].tolist()
-    command = {**settings, "features": features, "network": learned_settings(network)}
-    with options.training.keeping_checkpoints(data, images, command):
+    with options.training.keeping_checkpoints():
         for note in data.notes:
             say(note)
         if is_model(options.out):

@@ -33,8 +33,6 @@ from domaincover.options import (
     OnRareLabel,
 )
 from domaincover.terminal.command_options import REQUIRED, option
-from domaincover.terminal.messages import say
-from domaincover.terminal.processes import memory_of_machine
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -196,16 +194,14 @@ class FitOptions:
 
     def read(self, data: Table, features: list[str]) -> LabelledTable:
         """Read the table to fit on; features that stay on disk are opened only."""
-        from domaincover.cli.inputs import note_on_memory, read_training
+        from domaincover.cli.inputs import read_training
 
         min_domains = 2 if self.hold_out_domains > 0 else 1
         if self.training.on_disk:
             from domaincover.data.disk_table import DiskTable
 
             read = read_training(data, [], *self.roles, min_domains)
-            return read._replace(X=DiskTable(data, features, self.training.scratch, first_row=1))
-        if (note := note_on_memory(data, len(features), memory_of_machine())) is not None:
-            say(note)
+            return read._replace(X=DiskTable(data, features, first_row=1))
         sources = self.sources
         return read_training(data, features, *self.roles, min_domains, sources.image_column, sources.text_column)
 
@@ -343,7 +339,7 @@ class FitOptions:
         return MIN_CELL_SIZE if self.min_cell_size is None else self.min_cell_size
 
     def saved_settings(self) -> dict[str, Any]:
-        """Return the settings that are saved with the model and shown on its page, and that identify checkpoints."""
+        """Return the settings that are saved with the model and shown on its page."""
         names = ("label", "domain", "method", "base", "hold_out_domains", "seed")
         settings = {name: getattr(self, name) for name in names}
         settings |= {"target_recall": self.target, "min_cell_size": self.cell_size}

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 MOST_LABELS = 200
 MOST_NAMES = 12
-BYTES_OF_VALUE = 16  # as a double, twice: read, and selected or encoded
 PLAIN_NUMBER = "plain number"
 KINDS = {
     "number": "numbers",
@@ -93,17 +92,6 @@ def read_training(
     for name in texts:
         _check_missing(X[name], "--image-column" if name == image_column else "--text-column")
     return LabelledTable(_with_paths(X, data, [image_column]) if image_column else X, labels, domains)
-
-
-def note_on_memory(data: Table, n_columns: int, memory: float) -> str | None:
-    """Return a line if a table is probably too large for a memory of so many bytes."""
-    needed = (data.n_rows or 0) * n_columns * BYTES_OF_VALUE
-    if needed <= memory:
-        return None
-    return (
-        f"Note: {data.path} takes about {needed / 1e9:.0f} GB in memory, and the machine has {memory / 1e9:.0f} GB; "
-        "--on-disk trains networks on tables that stay on disk."
-    )
 
 
 def kinds_in_words(features: Any) -> list[str]:

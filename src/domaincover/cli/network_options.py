@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from domaincover.cli.arguments import column
 from domaincover.errors import InputError
-from domaincover.files import only_writer, plain_json, remove_unfinished, write_whole
+from domaincover.files import only_writer, remove_unfinished
 from domaincover.options import DEVICES, Learn, TextFeatures
 from domaincover.terminal.command_options import one_of, option
 from domaincover.terminal.messages import if_stopped
@@ -23,8 +20,6 @@ if TYPE_CHECKING:
     from domaincover.data.tables import Table
     from domaincover.estimators.source_network import SourceNetwork
 
-WITHOUT_INFLUENCE = ("workers", "cache", "download", "max_unreadable")  # settings that do not change what is learned
-COMMAND = "command.json"  # in a folder of checkpoints
 COLUMNS = {"images": "--image-column", "texts": "--text-column"}
 # Options that have an effect on images, on texts, or on both.
 EFFECTS = {
@@ -129,13 +124,6 @@ class SourceOptions:
         return network
 
 
-def learned_settings(network: SourceNetwork | None) -> dict[str, Any] | None:
-    """Return the settings of a network that its training depends on, which identify checkpoints."""
-    if network is None:
-        return None
-    return {name: value for name, value in asdict(network).items() if name not in WITHOUT_INFLUENCE}
-
-
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
     """Options of the training of networks."""
@@ -152,93 +140,59 @@ class TrainingOptions:
     on_disk: bool = option(
         "Train networks without reading the features into memory, from Parquet or Arrow of any size.", False
     )
-    scratch: Path | None = option("Folder for the temporary files of --on-disk; default: the system's.")
 
     def parameters(self) -> dict[str, Any]:
         """Return parameters of a network classifier, only those that were given."""
         from domaincover.training.settings import TrainingRun
 
-        if self.scratch is not None and not self.on_disk:
-            raise InputError("--scratch is for the temporary files of --on-disk; give both, or neither.")
         if self.resume and self.checkpoints is None:
             raise InputError("--resume continues from checkpoints; name their folder with --checkpoints.")
         names = ("checkpoints", "checkpoint_minutes", "resume")
         run = TrainingRun(**{name: getattr(self, name) for name in names})
         given: dict[str, Any] = {
-            **self._learned(),
+            **{name: getattr(self, name) for name in ("epochs", "batch_size", "learning_rate")},
             "device": None if self.device == "auto" else self.device,
             "run": None if run == TrainingRun() else run,
         }
         return {name: value for name, value in given.items() if value is not None}
 
-    def keeping_checkpoints(
-        self, table: Table, images: Iterable[str], command: dict[str, Any]
-    ) -> AbstractContextManager[None]:
+    def keeping_checkpoints(self) -> AbstractContextManager[None]:
         """Lock the folder of checkpoints until the model is saved, or reject another fit's."""
         if self.checkpoints is None:
             return nullcontext()
         if_stopped("its checkpoints are kept, and the same command with --resume continues from them")
-        identity = {**command, **self._learned(), "table": _digest(table, images)}
-        return checkpoints_of(identity, self.checkpoints, resume=self.resume)
-
-    def _learned(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("epochs", "batch_size", "learning_rate")}
-
-
-def _digest(table: Table, images: Iterable[str]) -> str:
-    """Return a digest of a table's bytes, and of the places and sizes of its images."""
-    digest = hashlib.blake2b()
-    for part in table.files:
-        with part.open("rb") as file:
-            hashlib.file_digest(file, lambda: digest)
-    above = table.path if table.is_images else table.base
-    for path in sorted(set(images)):
-        n_bytes = os.path.getsize(path) if os.path.isfile(path) else None
-        digest.update(f"{os.path.relpath(path, above)}\0{n_bytes}\0".encode(errors="surrogateescape"))
-    return digest.hexdigest()
+        return checkpoints_in(self.checkpoints, resume=self.resume)
 
 
 @contextmanager
-def checkpoints_of(command: Mapping[str, Any], folder: Path, *, resume: bool) -> Iterator[None]:
+def checkpoints_in(folder: Path, *, resume: bool) -> Iterator[None]:
     """Lock a folder for the checkpoints of a command, and delete them when it has succeeded.
 
-    Raise if there are checkpoints of another command, or some of this one without `resume`.
+    Without `resume` it may not hold any. What is resumed is a training of the same settings, data and networks.
     """
     with only_writer(folder):
-        _check_command(folder / COMMAND, json.loads(json.dumps(command, default=str)), resume)
+        if not resume and _trainings(folder):
+            raise InputError(
+                f"{folder} contains checkpoints of an interrupted fit; add --resume to resume it, or choose another "
+                "folder."
+            )
         yield
         _delete_checkpoints(folder)
 
 
-def _check_command(path: Path, command: dict[str, Any], resume: bool) -> None:
-    if not path.is_file():
-        write_whole(path, json.dumps(command, indent=1).encode())
-        return
-    if not resume:
-        raise InputError(
-            f"{path.parent} contains checkpoints of an interrupted fit; add --resume to resume it, or choose another "
-            "folder."
-        )
-    try:
-        before = dict(plain_json(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"{path} cannot be read ({error}); choose another folder.") from None
-    if differing := sorted(key for key in {*before, *command} if before.get(key) != command.get(key)):
-        raise InputError(
-            f"{path.parent} contains checkpoints of another fit, with a different {', '.join(differing[:5])}; choose "
-            "another folder, or use the same settings."
-        )
+def _trainings(folder: Path) -> list[Path]:
+    """Return the folders that trainings named by their identity."""
+    return [path for path in folder.iterdir() if re.fullmatch("[0-9a-f]{16}", path.name)]
 
 
 def _delete_checkpoints(folder: Path) -> None:
-    """Delete what training and this module wrote, and nothing else."""
+    """Delete what training wrote, and nothing else."""
     from domaincover.training.checkpoints import NAME
 
-    for own in [path for path in folder.iterdir() if re.fullmatch("[0-9a-f]{16}", path.name)]:
+    for own in _trainings(folder):
         remove_unfinished(own)
         for state in [path for path in own.iterdir() if NAME.fullmatch(path.name)]:
             state.unlink()
         with suppress(OSError):  # it is not empty
             own.rmdir()
     remove_unfinished(folder)
-    (folder / COMMAND).unlink(missing_ok=True)

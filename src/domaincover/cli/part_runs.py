@@ -7,9 +7,7 @@ where this one ended.
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -17,13 +15,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from traceback import walk_tb
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import typer
 
 from domaincover.errors import InputError, one_line
-from domaincover.files import is_full, remove_leftovers, unfinished_name, writing
-from domaincover.terminal.command_options import option
+from domaincover.files import is_full
 from domaincover.terminal.processes import in_processes, in_turn
 
 if TYPE_CHECKING:
@@ -43,39 +40,10 @@ class PartOutcome(NamedTuple):
     stops_others: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class PartOptions:
-    """Options that say where steps on the parts of a folder run, and which folder they share."""
-
-    panel: ClassVar = "A folder of parts"
-    workers: int | None = option(
-        "Work on parts in so many processes of this machine; default: one part after the other.", min=1
-    )
-    scratch: Path | None = option(
-        "Folder for the scores of parts, removed at the end; default: that of predict --out, or a temporary one."
-    )
-
-    def check(self, table: Table) -> None:
-        """Reject workers for a table that is not in parts."""
-        if self.workers is not None and not hasattr(table, "parts"):
-            raise InputError(f"--workers is for the parts of a folder, and {table.path} is one table.")
-
-    @contextmanager
-    def scratch_folder(self, default: Path | None = None) -> Iterator[Path]:
-        """Give a folder for scores: within the one asked for, the default, or a temporary one."""
-        above = self.scratch or default
-        if above is None:
-            with tempfile.TemporaryDirectory(prefix="domaincover-") as name:
-                yield Path(name)
-            return
-        folder = unfinished_name(above.absolute() / "scratch")  # readers of parts skip it
-        with writing(above):
-            folder.mkdir(parents=True)
-            remove_leftovers(above)
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+def check_workers(n_workers: int | None, table: Table) -> None:
+    """Reject workers for a table that is not in parts."""
+    if n_workers is not None and not hasattr(table, "parts"):
+        raise InputError(f"--workers is for the parts of a folder, and {table.path} is one table.")
 
 
 @dataclass(frozen=True)

@@ -73,32 +73,20 @@ def _loaded(model: SavedModel) -> Any:
 
 
 class AdaptedNames(NamedTuple):
-    """Domains by name, with the thresholds (domains × labels) and p-values that their rows gave a model.
+    """Domains by name, with what their rows gave a model, and a digest of all these rows, if they lie in parts."""
 
-    `rows_digest` is one of all these rows, if they lie in parts.
-    """
-
-    inner: PromisedPredictor
     names: list[Hashable]
-    thresholds: NDArray[np.float64]
-    p_values: NDArray[np.float64]
+    moves: AdaptedDomains
     rows_digest: str
 
-    def adaptation(self, domain_names: Sequence[Hashable]) -> AdaptedDomains:
-        """Return by how much the thresholds of some of these domains moved, and their p-values."""
+    def moves_of(self, domain_names: Sequence[Hashable]) -> AdaptedDomains:
+        """Return the thresholds and p-values of some of these domains."""
         place = {name: row for row, name in enumerate(self.names)}
-        rows = [place[name] for name in domain_names]
-        level = self.inner.unfamiliar_level
-        return AdaptedDomains(self.thresholds[rows], self.p_values[rows], self.inner.thresholds_, level)
-
-    @property
-    def n_moved(self) -> int:
-        """The number of domains with thresholds of their own."""
-        return int(self.adaptation(self.names).moved.sum())
+        return self.moves.subset([place[name] for name in domain_names])
 
     def warning(self) -> str | None:
         """Return a line about unusual domains and those whose names look alike, if there are any."""
-        unusual = unusual_domains(self.names, self.p_values, self.inner.unfamiliar_level)
+        unusual = unusual_domains(self.names, self.moves.p_values, self.moves.level)
         doubt = look_alike_line(self.names, "domains")
         return "\n".join(filter(None, [unusual, doubt and f"Note: {doubt}"])) or None
 
@@ -189,7 +177,8 @@ def adapted_table(
         thresholds[domains], p_values[domains] = adapted[:2]
     for part, own in zip(parts, own_codes, strict=True):
         _save(scratch / str(part.number) / "thresholds.npy", thresholds[own])
-    return AdaptedNames(inner, names, thresholds, p_values, digest_of([one.digest for one in of_part]))
+    moves = AdaptedDomains(thresholds, p_values, inner.thresholds_, inner.unfamiliar_level)
+    return AdaptedNames(names, moves, digest_of([one.digest for one in of_part]))
 
 
 def joined_names(of_part: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], list[Any]]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from domaincover.cli.arguments import column, model_folder, strict, table_file
+from domaincover.cli.arguments import column, model_folder, strict, table_file, workers
 from domaincover.cli.outputs import check_not_table, check_output_folder
-from domaincover.cli.part_runs import PartOptions, PartRuns
+from domaincover.cli.part_runs import PartRuns, check_workers
 from domaincover.errors import InputError
 from domaincover.terminal.command_options import REQUIRED, option, takes
 from domaincover.terminal.messages import if_stopped, say, warnings_as_notes
@@ -47,7 +48,7 @@ class PredictOptions:
     top: bool = option("Also write the most likely label.", False)
     scores: bool = option("Also write the score of each label, which its threshold is compared with.", False)
     strict: bool = strict()
-    parts: PartOptions = field(default_factory=PartOptions)
+    workers: int | None = workers()
 
 
 @takes(PredictOptions)
@@ -63,13 +64,13 @@ def predict(options: PredictOptions) -> None:
 
     table, out, domain = options.table, options.out, options.domain
     data, ids = open_table(table, allow_empty=True), tuple(dict.fromkeys(options.id or []))
-    options.parts.check(data)
+    check_workers(options.workers, data)
     in_parts = isinstance(data, PartsTable) and (out.is_dir() or not out.suffix) and not is_standard_stream(out)
     if in_parts and isinstance(data, PartsTable):
         check_output_folder(out, data, options.model)
         if_stopped("finished parts are kept, and the same command continues from there")
-    elif options.parts != PartOptions():
-        raise InputError(f"--workers and --scratch write parts: --out must be a folder, not {out}.")
+    elif options.workers is not None:
+        raise InputError(f"--workers write parts: --out must be a folder, not {out}.")
     else:
         check_ending(out)
     check_not_table(out, "--out", table)
@@ -112,7 +113,7 @@ def predict(options: PredictOptions) -> None:
     with warnings_as_notes():
         note_on_input(saved, data, domain, strict=options.strict)
         parts = parts_of(data) if in_parts else [NumberedPart(0, data)]
-        sizes, adapted = _write(step, parts, options.parts, in_parts=in_parts)
+        sizes, adapted = _write(step, parts, PartRuns(options.workers or 1, in_parts))
     n_sets, place = int(sizes.sum()), "on standard output" if is_standard_stream(out) else f"in {out}"
     written = f"{n_sets:,} {'set is' if n_sets == 1 else 'sets are'} {place}"
     if adapted is not None and (warning := adapted.warning()) is not None:
@@ -128,9 +129,7 @@ def predict(options: PredictOptions) -> None:
             say(f"Note: {line}")
 
 
-def _write(
-    step: WriteSets, parts: Sequence[NumberedPart], options: PartOptions, *, in_parts: bool
-) -> tuple[NDArray[Any], AdaptedNames | None]:
+def _write(step: WriteSets, parts: Sequence[NumberedPart], runs: PartRuns) -> tuple[NDArray[Any], AdaptedNames | None]:
     """Write all sets, and return how many have each size and which domains set thresholds, if any did.
 
     In a folder, parts that an earlier call has finished are left as they are, and a summary comes last.
@@ -140,19 +139,18 @@ def _write(
 
     adapted: AdaptedNames | None = None
     sizes = step.columns([], as_lists=False).sizes
-    runs = PartRuns(options.workers or 1, in_parts)
-    with only_writer(step.out) if in_parts else nullcontext():
-        if in_parts:
+    with only_writer(step.out) if runs.in_parts else nullcontext():
+        if runs.in_parts:
             with suppress(OSError):  # it must not stand beside parts of another model
                 (step.out / SUMMARY).unlink()
         adapts = step.domain is not None and any(part.table.has_rows for part in parts)
-        with options.scratch_folder(step.out if in_parts else None) if adapts else nullcontext() as scratch:
+        with TemporaryDirectory(prefix="domaincover-") if adapts else nullcontext() as scratch:
             if step.domain is not None and scratch is not None:
-                adapted = adapted_table(runs, step.model, step.domain, parts, scratch)
-                step = replace(step, scratch=scratch, rows_digest=adapted.rows_digest)
+                adapted = adapted_table(runs, step.model, step.domain, parts, Path(scratch))
+                step = replace(step, scratch=Path(scratch), rows_digest=adapted.rows_digest)
             for _, of_part in runs.each("Parts", step, parts, GOES_ON):
                 sizes = sizes + of_part
-        if in_parts:
+        if runs.in_parts:
             for folder in {step.place_of(part).parent for part in parts}:
                 remove_unfinished(folder)  # of workers that were killed; no other command writes here
             content = {"parts": len(parts), "rows": int(sizes.sum()), "sizes": dict(enumerate(sizes.tolist()))}
@@ -162,7 +160,7 @@ def _write(
 
 
 def _domains_in_words(adapted: AdaptedNames) -> str:
-    n_moved, n_domains = adapted.n_moved, len(adapted.names)
+    n_moved, n_domains = int(adapted.moves.moved.sum()), len(adapted.names)
     own = f"; {n_moved:,} domain{'s set their' if n_moved > 1 else ' sets its'} own thresholds" if n_moved else ""
     too_few = f"{n_domains - n_moved:,} with too few rows, or rows that say too little, have the fixed ones"
     return own if n_moved == n_domains else f"{own}{',' if own else ';'} {too_few}"

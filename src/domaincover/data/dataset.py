@@ -143,7 +143,7 @@ def one_dimensional(values: Any, what: str) -> NDArray[Any]:
         kinds = set(map(type, values))
         limit = 2**53 if float in kinds else 2**63  # whole numbers that numpy keeps, beside others of Python's
         is_kept = kinds <= {int, float, bool} and all(-limit <= v < limit for v in values if type(v) is int)
-        if not is_kept and (len(kinds) > 1 or kinds & {int, tuple, frozenset, str}):
+        if not is_kept and (len(kinds) > 1 or kinds & {int, tuple, frozenset, str, bytes}):
             # numpy would change values: [1, "a"] to text, tuples to a matrix, 2⁶³ to a float, "a\0" to "a"
             return np.fromiter(values, dtype=object, count=len(values))
     try:

@@ -20,7 +20,7 @@ from domaincover.datasets import DatasetTable
 from domaincover.errors import InputError, suggestion
 from domaincover.options import Learn, TextFeatures
 from domaincover.paper.authors_code import silent_choices
-from domaincover.paper.real.contents import Contents, folders_in, read_prepared
+from domaincover.paper.real.contents import Contents, folders_in
 from domaincover.paper.source_datasets import (
     HIDDEN_UNITS,
     DataKind,
@@ -53,8 +53,8 @@ class NaturalData:
     """A data set with natural domains.
 
     `files` are those by which a release is recognised, and `released_as` the folder of a release that has one name;
-    `prepared` is a file with the data in one piece (.npz with X, label and domain, or .parquet), and `package` carries
-    the data, or a smaller copy of them. `reader` is a module of `READERS`; a table of `domaincover.datasets` has none.
+    `package` carries the data, or a smaller copy of them. `reader` is a module of `READERS`; a table of
+    `domaincover.datasets` has none.
     """
 
     name: str
@@ -67,7 +67,6 @@ class NaturalData:
     reader: str = ""
     files: tuple[str, ...] = ()
     released_as: str = ""
-    prepared: str = ""
     package: str = ""
     examples_are: str = ""  # what they are in words, where `kind` does not say it: recordings are read as images
     batch_size: int | None = None  # of the paper's networks
@@ -75,23 +74,14 @@ class NaturalData:
     crop: float = 0.0  # the share of width and height to cut from each side
 
     def find(self, folder: Path | None) -> Path | None:
-        """Return the release or prepared file in a folder or one level below; None if there is none.
-
-        A file may be given instead of its folder.
-        """
-        if folder is None:
+        """Return the release in a folder or one level below; None if there is none."""
+        if folder is None or not self.files:
             return None
         folder = Path(os.path.abspath(folder))
         if self.released_as:
             return next(filter(self._has_tables, (folder, folder / self.released_as)), None)
-        if folder.name == self.prepared and os.path.isfile(folder):  # False, too, where access is denied
-            return folder
-        for place in (folder, *folders_in(folder)):
-            if self.prepared and os.path.isfile(place / self.prepared):
-                return place / self.prepared
-            if self.files and (found := self._of_reader("locate")(place)) is not None:
-                return Path(found)
-        return None
+        places = map(self._of_reader("locate"), (folder, *folders_in(folder)))
+        return next((place for place in places if place is not None), None)
 
     def _has_tables(self, place: Path) -> bool:
         first, *others = (file for file in self.files if file.endswith(".csv"))
@@ -133,8 +123,6 @@ class NaturalData:
             if not self.is_installed:
                 raise InputError(f"{self.name}: {self.missing()}")
             found = Contents(self.packaged_reader())
-        elif place.name == self.prepared:
-            found = Contents(read_prepared(place, self.kind))
         else:
             found = self._of_reader("load")(place, cache)
         if len(found.table.X) == 0:
@@ -148,8 +136,8 @@ class NaturalData:
         """Say why the data are absent, and how to get them."""
         below = folder and (folder / self.released_as if self.released_as else "a folder in it")
         looked = "" if folder is None else f"not found in {folder} or {below}: "
-        expected = " or ".join(filter(None, (", ".join(self.files), self.prepared)))
-        return f"{looked}expected {expected}; {self.how_to_get}."
+        expected = f"expected {', '.join(self.files)}; " if self.files else ""
+        return f"{looked}{expected}{self.how_to_get}."
 
     @property
     def packaged_reader(self) -> Callable[[], DatasetTable]:

@@ -43,9 +43,9 @@ class StudyTables(NamedTuple):
     settings: dict[str, str]
 
 
-def collect(out: Path) -> StudyTables:
+def collect(out: str | Path) -> StudyTables:
     """Read every finished run of a study."""
-    reports = list(read_reports(out))
+    reports = list(read_reports(Path(out)))
     if not reports:
         raise InputError(f"{out} has no finished run yet; run the study again to finish it.")
     return StudyTables(_results(reports), _domains(reports), _settings(reports))

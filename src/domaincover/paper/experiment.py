@@ -106,13 +106,16 @@ class Experiment:
         return changed
 
     def _check(self, place: str) -> None:
-        methods = study_methods(self.methods)
+        methods, own = study_methods(self.methods), [dataset.name for dataset in self.own]
+        for name in study_datasets(self.datasets):
+            if name not in CATALOGUE and name not in own:
+                study_dataset(name)
         if self.kind == "times" and not {"erm", "set-cover"} <= set(methods):
             raise InputError(f'{place}: times are of erm and set-cover; give methods = ["erm", "set-cover"].')
         if self.kind == "times" and len(self.target_recalls) > 1:
             raise InputError(f"{place}: times are of one target recall, got {len(self.target_recalls)}.")
         for name in () if isinstance(self.seeds, int) else self.seeds:
-            _check_known(name, f"{place}: seeds", [dataset.name for dataset in self.own])
+            _check_known(name, f"{place}: seeds", own)
         if self.kind == "theory" and not self.domains:
             raise InputError(f"{place}: domains is missing: numbers of training domains, as domains = [2, 5, 10].")
 

@@ -31,7 +31,7 @@ from domaincover.estimators.network import NetworkClassifier
 from domaincover.evaluation import domain_report
 from domaincover.networks.threads import one_thread
 from domaincover.paper.authors_code import SilentChoices
-from domaincover.paper.methods import PROMISED_FOLDS, Method, study_method
+from domaincover.paper.methods import Method, study_method
 from domaincover.paper.run_directory import write_json, write_run
 from domaincover.paper.shared_fits import fit_all
 from domaincover.paper.source_datasets import SourceDataset
@@ -67,21 +67,6 @@ class Job:
         return f"{re.sub('[^a-z0-9.]+', '-', self.name.lower())}-{crc32(self.name.encode()):08x}"
 
     @property
-    def n_networks(self) -> int:
-        """Number of networks to train, or of estimators to fit."""
-        if any(study_method(run.method).from_plugin for run in self.runs):
-            return len(self.runs)
-        if study_method(self.runs[0].method).promises:
-            n_folds = min(PROMISED_FOLDS, self.setting.n_train_domains)
-            return n_folds * len({(run.seed, run.target_recall) for run in self.runs})
-        return len({(run.seed, study_method(run.method).is_set_cover and run.target_recall) for run in self.runs})
-
-    @property
-    def epochs(self) -> int:
-        """Number of epochs in its progress reports."""
-        return self.runs[0].epochs
-
-    @property
     def setting(self) -> StudyDataset:
         """The source of its examples, or their sizes."""
         return self.runs[0].setting
@@ -102,7 +87,7 @@ def plan_jobs(runs: Iterable[Run]) -> list[Job]:
 
 
 def _rough_cost(job: Job) -> float:
-    return (job.setting.hidden + 20 * job.n_networks) * (0.5 if job.scorer == "erm-half" else 1)
+    return (job.setting.hidden + 20 * len(job.runs)) * (0.5 if job.scorer == "erm-half" else 1)
 
 
 def prepare(jobs: Sequence[Job], say: Say) -> list[Job]:
@@ -164,16 +149,13 @@ def _unreadable(source: SourceDataset, draws: Iterable[Drawn], say: Say) -> froz
     return frozenset() if readable is None else frozenset(examples[~readable])
 
 
-def run_job(
-    job: Job, out: Path, on_epoch: Callable[[int], object] = lambda _: None, n_threads: int | None = None
-) -> None:
-    """Fit the estimators of the job's runs and write the run directories; `on_epoch` takes the number of epochs done.
+def run_job(job: Job, out: Path, under_way: Path, n_threads: int | None = None) -> None:
+    """Fit the estimators of the job's runs and write the run directories, as long as the folder `under_way` is there.
 
     Large networks train on `n_threads` threads; None is torch's default.
     """
-    epochs = Epochs(on_epoch, job.epochs, job.n_networks)
     checkpoints = out / CHECKPOINTS / job.file if job.setting.trains_large_networks else None
-    training = TrainingRun(checkpoints=checkpoints, resume=True, listeners=(epochs,))
+    training = TrainingRun(checkpoints=checkpoints, resume=True, listeners=(EndsWith(under_way / job.file),))
     with threads_for(job.setting, n_threads):
         seeds = sorted({run.seed for run in job.runs})
         cell_size, choices = job.runs[0].min_cell_size, job.runs[0].choices
@@ -190,7 +172,6 @@ def run_job(
         shutil.rmtree(checkpoints, ignore_errors=True)
         with suppress(OSError):  # another process may use the directory
             checkpoints.parent.rmdir()
-    on_epoch(job.epochs)  # with those restored from checkpoints
 
 
 def estimator_of(run: Run, training: TrainingRun | None = None) -> Any:
@@ -201,20 +182,20 @@ def estimator_of(run: Run, training: TrainingRun | None = None) -> Any:
     return model.set_params(**own) if own else model
 
 
-class Epochs(Listener):
-    """Tells the epochs of one network that are done, as the mean over networks and stacks."""
+class EndsWith(Listener):
+    """Ends a training when the folder of a file is gone: the study that started it has ended."""
 
-    def __init__(self, tell: Callable[[int], object], n_epochs: int, n_networks: int) -> None:
-        self._tell, self._n_epochs, self._n_networks, self._n_done = tell, n_epochs, n_networks, 0
-
-    def start(self, epochs: int, n_batches: int, n_networks: int = 1) -> None:  # noqa: ARG002
-        """Note how many networks train together."""
-        self._n_together = n_networks
+    def __init__(self, file: Path) -> None:
+        self._file = file
 
     def epoch(self, n_done: int) -> None:  # noqa: ARG002
-        """Count an epoch of a stack of networks."""
-        self._n_done += self._n_together
-        self._tell(min(self._n_done // self._n_networks, self._n_epochs))
+        """Touch the file."""
+        try:
+            self._file.touch()
+        except FileNotFoundError:
+            raise InputError("the study was stopped.") from None
+        except OSError:  # the folder is there
+            pass
 
 
 def threads_for(setting: StudyDataset, n_threads: int | None = None) -> AbstractContextManager[None]:

@@ -9,7 +9,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,17 +22,16 @@ from domaincover.paper.plugins import load_plugins
 from domaincover.paper.run_directory import at_work, is_finished, open_study
 from domaincover.paper.study import Run, Study
 from domaincover.terminal.processes import n_cores
+from domaincover.training.listeners import duration
 
 if TYPE_CHECKING:
     from domaincover.paper.job import Job
 
 FAILURES = "failures"
-PROGRESS = ".progress"
-POLL = 0.25  # seconds between progress updates
+UNDER_WAY = ".progress"
 _in_turn = threading.Lock()  # a dask worker may have several threads, but torch's settings belong to the process
 
 Say = Callable[[str], object]
-OnProgress = Callable[[Mapping[str, int]], object]
 
 
 class Failure(NamedTuple):
@@ -103,10 +102,8 @@ def check_sources(studies: Sequence[Study]) -> None:
         source.check(min_cell_size)
 
 
-def run_study(
-    plan: StudyPlan, out: Path, workers: Workers | int = 1, on_progress: OnProgress = lambda _: None
-) -> Outcome:
-    """Run the jobs of a plan; `on_progress` is called regularly with the epochs done, by the name of the job.
+def run_study(plan: StudyPlan, out: Path, workers: Workers | int = 1, say: Say = lambda _: None) -> Outcome:
+    """Run the jobs of a plan; `say` takes a line whenever one has ended.
 
     A failed job does not stop the others. An integer `workers` is a number of processes.
     """
@@ -114,66 +111,44 @@ def run_study(
     started = time.perf_counter()
     failures = []
     if plan.jobs:
-        with at_work(out), _reporting(plan.jobs, out, on_progress) as progress:
-            failures = list(_done(plan.jobs, out, progress, workers))
+        with at_work(out), _under_way(out) as folder:
+            for n_ended, (job, failure) in enumerate(_ended(plan.jobs, out, folder, workers), start=1):
+                after = duration(time.perf_counter() - started)
+                say(f"{n_ended} of {len(plan.jobs)} jobs ended after {after}: {job.name}.")
+                if failure is not None and (n_missing := sum(not is_finished(out, run) for run in job.runs)):
+                    failures.append(failure._replace(job=job.name, n_runs=n_missing))
     n_new = plan.n_to_do - sum(failure.n_runs for failure in failures)
     if failures and n_new == plan.n_finished == 0 and all(failure.is_input for failure in failures):
         raise InputError(failures[0].reason)
     return Outcome(plan.n_finished, n_new, time.perf_counter() - started, tuple(failures))
 
 
-def _done(jobs: Sequence[Job], out: Path, progress: Path, workers: Workers) -> Iterator[Failure]:
+def _ended(jobs: Sequence[Job], out: Path, folder: Path, workers: Workers) -> Iterator[tuple[Job, Failure | None]]:
+    """Yield each job as soon as it has ended, and why it failed, if it did."""
     from domaincover.terminal.processes import in_processes, in_turn, on_cluster
 
-    work = Work(str(out.absolute()), str(progress.absolute()), workers.plugins)
+    work = Work(str(out.absolute()), str(folder.absolute()), workers.plugins)
     n_processes = min(workers.n_processes, len(jobs))
     if workers.scheduler is not None:
-        ended = on_cluster(jobs, work, workers.scheduler, Failure)
-    elif n_processes > 1:
+        return on_cluster(jobs, work, workers.scheduler, Failure)
+    if n_processes > 1:
         own = replace(work, parent=os.getpid(), n_threads=max(1, n_cores() // n_processes))
-        ended = in_processes(jobs, own, n_processes, Failure)
-    else:
-        ended = in_turn(jobs, work)
-    for job, found in ended:
-        if found is not None and (n_missing := sum(not is_finished(out, run) for run in job.runs)):
-            yield found._replace(job=job.name, n_runs=n_missing)
+        return in_processes(jobs, own, n_processes, Failure)
+    return in_turn(jobs, work)
 
 
 @contextmanager
-def _reporting(jobs: Sequence[Job], out: Path, on_progress: OnProgress) -> Iterator[Path]:
-    """Create a folder where jobs write their progress, and poll it while they run.
-
-    The folder is removed when the study ends; a job on a cluster stops when it is gone.
-    """
-    (out / PROGRESS).mkdir(exist_ok=True)
-    for left_behind in (out / PROGRESS).iterdir():  # left by a killed study; the directory is locked
-        shutil.rmtree(left_behind, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(dir=out / PROGRESS))
-    over = threading.Event()
-
-    def look() -> None:
-        is_over = False
-        while not is_over:  # once more at the end, for jobs shorter than POLL
-            is_over = over.wait(POLL)
-            on_progress({job.name: _n_epochs_done(folder / job.file) for job in jobs})
-
-    watcher = threading.Thread(target=look, daemon=True)
-    watcher.start()
+def _under_way(out: Path) -> Iterator[Path]:
+    """Create a folder that stands as long as the study is run: a job on a cluster stops when it is gone."""
+    shutil.rmtree(out / UNDER_WAY, ignore_errors=True)  # left by a killed study; the directory is locked
+    (out / UNDER_WAY).mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=out / UNDER_WAY))
     try:
         yield folder
     finally:
-        over.set()
-        watcher.join()
         with suppress(OSError):  # renamed first: a worker may write while the folder is emptied
             folder.rename(folder.with_name(f"{folder.name}.ended"))
-        shutil.rmtree(out / PROGRESS, ignore_errors=True)
-
-
-def _n_epochs_done(file: Path) -> int:
-    try:
-        return int(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # not started, or being written
-        return 0
+        shutil.rmtree(out / UNDER_WAY, ignore_errors=True)
 
 
 def _distinct(runs: Iterable[Run]) -> list[Run]:
@@ -191,19 +166,15 @@ def _distinct(runs: Iterable[Run]) -> list[Run]:
     return list(by_folder.values())
 
 
-class AbandonedError(Exception):
-    """The study that started this job has ended."""
-
-
 @dataclass(frozen=True)
 class Work:
     """One job in a process or on a cluster's worker: skips finished runs, and returns why it failed, if it did.
 
-    With `parent`, the process exits when that process has died.
+    The job stops when the folder `under_way` is gone. With `parent`, the process exits when that process has died.
     """
 
     out: str
-    progress: str
+    under_way: str
     plugins: tuple[str, ...] = ()
     parent: int | None = None
     n_threads: int | None = None  # of large networks; None is torch's default
@@ -217,8 +188,6 @@ class Work:
                 self._do(job)
         except InputError as error:
             return Failure(str(error), is_input=True)
-        except AbandonedError:
-            return Failure("the study was stopped")
         except Exception as error:
             if is_full(error):
                 return Failure(f"cannot write to {self.out}: {fault(error)}.", is_input=True)
@@ -237,7 +206,7 @@ class Work:
             raise InputError(f"this worker has another version of the plug-in of {name}.")
         left = tuple(run for run in job.runs if not is_finished(out, run))
         if left:
-            run_job(replace(job, runs=left), out, _teller(Path(self.progress) / job.file), self.n_threads)
+            run_job(replace(job, runs=left), out, Path(self.under_way), self.n_threads)
 
     def _traceback_in(self, job: Job) -> str:
         """Write the current traceback to a file, and return where it is."""
@@ -248,20 +217,6 @@ class Work:
         except OSError as error:
             return f"its traceback could not be written: {fault(error)}"
         return f"traceback in {FAILURES}/{file.name}"
-
-
-def _teller(file: Path) -> Callable[[int], None]:
-    """Return a function that writes the number of epochs to a file; it ends the job if the file's folder is gone."""
-
-    def tell(n_done: int) -> None:
-        try:
-            file.write_text(str(n_done), encoding="ascii")
-        except FileNotFoundError:
-            raise AbandonedError from None
-        except OSError:  # progress is only for display
-            pass
-
-    return tell
 
 
 _watched = False

@@ -1,4 +1,4 @@
-"""The processes, cores and memory that a command runs on, and work on items in some of them.
+"""The processes and cores that a command runs on, and work on items in some of them.
 
 Items are worked on in this process, in several through joblib, or on the workers of a dask scheduler. Each way yields
 an item and what came of it as soon as it has ended. `lost` makes a result of the reason why an item has none: its
@@ -7,7 +7,6 @@ process was killed, or its cluster is gone.
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import warnings
@@ -30,13 +29,6 @@ GONE = "the scheduler at {} is gone; start it and run the same command again"
 def n_cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def memory_of_machine() -> float:
-    """Return the bytes of the machine's memory; infinitely many where the system does not say."""
-    if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
-        return math.inf
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 @contextmanager

@@ -1,11 +1,9 @@
-import numpy as np
-import pandas as pd
 import pytest
 
 from domaincover.errors import InputError
 from domaincover.paper.catalogue import CATALOGUE
 from domaincover.paper.real.released_tables import decoded
-from tests.paper.real.released_folders import SHARED, build_reviews
+from tests.paper.real.released_folders import build_reviews
 
 DATA = CATALOGUE["reviews"]
 
@@ -69,14 +67,3 @@ def test_products_and_parts_that_are_absent_are_listed(tmp_path):
     missing = DATA.examine(tmp_path).missing
     assert len(missing) == 14 * 2 + 1
     assert "dvd.task.test" in missing
-
-
-@pytest.mark.skipif(not (SHARED / "fdu_mtl.parquet").is_file(), reason="needs a prepared copy beside the project")
-def test_the_prepared_copy_has_the_sixteen_products():
-    from domaincover.paper.real.released_tables import PRODUCTS
-
-    X, y, domains = DATA.read(DATA.find(SHARED))
-    assert sorted(pd.unique(domains)) == sorted(PRODUCTS)
-    assert set(y) == {"pos", "neg"}
-    assert all(isinstance(text, str) for text in X)
-    assert np.shape(X) == (31_780,)

@@ -4,10 +4,8 @@ import pytest
 from domaincover.errors import InputError
 from domaincover.paper.catalogue import CATALOGUE
 from domaincover.paper.real.released_tables import BENEFITS, HOUSEHOLD, INCOME, read_survey
-from tests.paper.real.released_folders import SHARED
 
 DATA = CATALOGUE["wages"]
-PREPARED = SHARED / "cps_states.parquet"
 
 
 def survey(**columns):
@@ -70,11 +68,6 @@ def test_the_package_has_every_state():
     assert len(set(domains)) == 51
     assert set(y) == {"low", "mid", "high"}
     assert len(X) == len(y) == 245_888
-    if PREPARED.is_file():
-        prepared = DATA.read(PREPARED)
-        pd.testing.assert_frame_equal(X, prepared.X, check_dtype=False)
-        assert (prepared.y == y).all()
-        assert (prepared.domains == domains).all()
 
 
 def test_a_survey_of_which_no_row_counts_is_rejected(tmp_path):

@@ -1,19 +1,13 @@
 import pytest
 
 from domaincover.paper.study_report.style import (
-    COMPARISONS,
     FURTHER_LOOKS,
     GLYPHS,
     KNOWN_METHODS,
-    comparisons_of,
     dataset_label,
     method_styles,
     splits_in_order,
 )
-
-
-def test_every_known_method_is_in_a_comparison():
-    assert {method for compared in COMPARISONS.values() for method in compared} == set(KNOWN_METHODS)
 
 
 def test_known_methods_differ_in_shape_and_glyph():
@@ -50,14 +44,3 @@ def test_data_sets_are_named_by_rule(name, label):
 
 def test_splits_come_unseen_first():
     assert splits_in_order(["train", "unseen", "train"]) == ["unseen", "train"]
-
-
-def test_where_one_comparison_shows_everything_there_is_no_other():
-    assert list(comparisons_of(["erm", "robust", "set-cover"])) == ["sets"]
-    assert comparisons_of(["a", "b"]) == {"all": ["a", "b"]}
-
-
-def test_methods_that_are_compared_in_the_paper_are_drawn_together_and_unknown_ones_everywhere():
-    drawn = comparisons_of([*KNOWN_METHODS, "mine"])
-    assert list(drawn) == list(COMPARISONS)
-    assert all(group[-1] == "mine" for group in drawn.values())

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -28,7 +26,6 @@ from domaincover.paper.plugins import absolute, load_plugins
 from domaincover.paper.run_directory import at_work, open_study
 from domaincover.paper.runner import (
     Failure,
-    OnProgress,
     Outcome,
     StudyPlan,
     Workers,
@@ -41,15 +38,10 @@ from domaincover.paper.study import MOST_SEEDS, Study
 from domaincover.paper.study_datasets import SYNTHETIC_NAME, StudyDataset
 from domaincover.terminal.messages import say, text_width, warnings_as_notes
 from domaincover.terminal.processes import n_cores
-from domaincover.training.listeners import duration
-
-if TYPE_CHECKING:
-    from domaincover.paper.job import Job
 
 RUNS = Path("runs")
 SOME_FAILED = 1
 MOST_FAILURES = 20
-SECONDS_BETWEEN_LINES, MOST_SECONDS_BETWEEN_LINES = 10.0, 60.0
 
 
 def named_experiments(names: Sequence[str]) -> list[Experiment]:
@@ -175,8 +167,8 @@ def _run(studies: Sequence[Study], out: Path, workers: Workers) -> list[Failure]
     with warnings_as_notes():
         plan = plan_studies(studies, out, say)
     _print_plan(plan, workers)
-    with warnings_as_notes(), shown_progress(plan) as on_progress:
-        outcome = run_study(plan, out, workers, on_progress)
+    with warnings_as_notes():
+        outcome = run_study(plan, out, workers, say)
     _print_outcome(outcome, out)
     return list(outcome.failures)
 
@@ -228,53 +220,6 @@ def _print_outcome(outcome: Outcome, out: Path) -> None:
         say(f"Failed: {failure.job} ({_counted(failure.n_runs, 'run')}): {failure.reason}")
     if len(outcome.failures) > MOST_FAILURES:
         say(f"… and {len(outcome.failures) - MOST_FAILURES} more jobs failed.")
-
-
-class Progress:
-    """How much of a study is done, from the epochs done by job, which count by the number of their networks."""
-
-    def __init__(self, jobs: Sequence[Job], clock: Callable[[], float]) -> None:
-        self.epochs = {job.name: job.epochs for job in jobs}
-        self._weights = {job.name: job.n_networks for job in jobs}
-        self._clock = clock
-        self._started = self._last = clock()
-        self._next_tenth = 1
-
-    def share(self, done: Mapping[str, int]) -> float:
-        """Return the share of all work that is done."""
-        part, whole = (sum(n * self._weights[name] for name, n in epochs.items()) for epochs in (done, self.epochs))
-        return part / whole
-
-    def print_line(self, done: Mapping[str, int]) -> None:
-        """Print how much is done, if it is time: at every tenth of the work, and once a minute."""
-        now, share = self._clock(), self.share(done)
-        since, is_tenth = now - self._last, 10 * share >= self._next_tenth
-        if share < 1 and (since >= MOST_SECONDS_BETWEEN_LINES or (is_tenth and since >= SECONDS_BETWEEN_LINES)):
-            self._last, self._next_tenth = now, int(10 * share) + 1
-            n_finished = sum(n >= self.epochs[name] for name, n in done.items())
-            finished = f"{n_finished} of {_counted(len(self.epochs), 'job')} finished"
-            say(f"{100 * share:.0f} % after {duration(now - self._started)}, {finished}.")
-
-
-@contextmanager
-def shown_progress(plan: StudyPlan, clock: Callable[[], float] = time.monotonic) -> Iterator[OnProgress]:
-    """Show a bar for the study; lines without a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bars
-
-    console = Console(stderr=True)
-    if not plan.jobs:
-        yield lambda _: None
-        return
-    work = Progress(plan.jobs, clock)
-    if not console.is_terminal:
-        yield work.print_line
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Bars(*columns, console=console, transient=True, get_time=clock) as bars:
-        whole = bars.add_task(_counted(len(plan.jobs), "job"), total=1.0)
-        yield lambda done: bars.update(whole, completed=work.share(done), refresh=True)
 
 
 def _counted(number: int, noun: str) -> str:

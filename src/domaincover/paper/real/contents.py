@@ -1,7 +1,4 @@
-"""What a reader finds in a folder: examples and faults; data sets in one file; and many small files, decoded once.
-
-A data set in one file is .npz with X, label and domain, or .parquet with the columns label and domain.
-"""
+"""What a reader finds in a folder: examples and faults; arrays in one file; and many small files, decoded once."""
 
 from __future__ import annotations
 
@@ -25,7 +22,6 @@ from domaincover.files import write_whole
 from domaincover.terminal.processes import n_cores
 
 ARRAYS = ("X", "label", "domain")
-NEVER_FEATURES = ("label", "domain", "alt_domain", "station", "activity")  # other groupings, or finer labels
 
 
 class Contents(NamedTuple):
@@ -71,11 +67,6 @@ def reject_rows(faulty: NDArray[np.bool_], path: Path, what: str, rows: NDArray[
         raise InputError(f"{path}: {what} in {n_rows}, first in row {row + 1} below the header; copy the file again.")
 
 
-def read_prepared(path: Path, kind: str) -> DatasetTable:
-    """Read a prepared file: images from .npz, texts or features from .parquet."""
-    return _read_images(path) if kind == "image" else _read_rows(path, kind)
-
-
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Return X, label and domain of an .npz file; nothing is unpickled."""
     from domaincover.data.tables.table import reading  # it loads pandas
@@ -91,31 +82,6 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
         sizes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
         raise InputError(f"{path}: its arrays must have a row per example, but they are {sizes}.")
     return arrays
-
-
-def _read_images(path: Path) -> DatasetTable:
-    arrays = read_arrays(path)
-    X = arrays["X"]
-    if X.ndim != 3 or X.dtype != np.uint8:
-        raise InputError(f"{path}: X must be bytes of shape (n, height, width), got {X.dtype} of shape {X.shape}.")
-    return DatasetTable(X, arrays["label"], arrays["domain"])
-
-
-def _read_rows(path: Path, kind: str) -> DatasetTable:
-    import pyarrow.parquet as pq
-
-    from domaincover.data.tables.table import reading
-
-    with reading(path):
-        rows = pq.read_table(path).to_pandas(ignore_metadata=True)
-    wanted = ("label", "domain", *(["text"] if kind == "text" else []))
-    if absent := [name for name in wanted if name not in rows]:
-        raise InputError(f"{path} has no column {absent[0]!r}; it has {', '.join(map(str, rows.columns[:12]))}.")
-    for name in wanted:
-        if (empty := rows[name].isna().to_numpy()).any():
-            raise InputError(f"{path}: column {name!r} is empty in row {int(empty.argmax()) + 1}.")
-    X = rows["text"].to_numpy(object) if kind == "text" else rows.drop(columns=[*NEVER_FEATURES], errors="ignore")
-    return DatasetTable(X, rows["label"], rows["domain"])
 
 
 class Files(NamedTuple):

@@ -28,9 +28,7 @@ from domaincover.paper.study_report.study_tables import (
     unseen_rows,
 )
 from domaincover.paper.study_report.style import (
-    COMPARISON_LABELS,
     MethodStyle,
-    comparisons_of,
     dataset_label,
     method_styles,
     short_label,
@@ -178,26 +176,20 @@ def _drawn(exhibit: Exhibit, results: pd.DataFrame) -> tuple[str, ...]:
 
 
 def _others(results: pd.DataFrame, kind: str, exhibits: Sequence[Exhibit]) -> Iterable[PlannedFigure]:
-    """Yield the figures of a kind for what its exhibits leave out, by target recall and by comparison of methods."""
+    """Yield the figures of a kind for what its exhibits leave out, by target recall."""
     targets = sorted(set(results["target_recall"]))
     for target in targets[-1:] if kind == "curves" else targets:
-        at_target = results[results["target_recall"] == target]
+        rows = results[results["target_recall"] == target]
         if kind == "curves":
-            several = results.groupby("method")["target_recall"].transform("nunique") > 1
-            at_target = results[several]
-        comparisons = comparisons_of(at_target["method"])
-        for comparison, methods in comparisons.items():
-            rows = at_target[at_target["method"].isin(methods)]
-            drawn = tuple(_left_out(rows, kind, [one for one in exhibits if target in one.target_recalls], results))
-            if not drawn:
-                continue
-            subject = SUBJECTS[kind].format(target=f"{target:g}")
-            subject += f", {COMPARISON_LABELS[comparison]}" if len(comparisons) > 1 else ""
-            title = f"{dataset_label(drawn[0])}: {subject}" if len(drawn) == 1 else f"{subject[0].upper()}{subject[1:]}"
-            parts = [kind, *([_slug(drawn[0])] if len(drawn) == 1 else [])]
-            parts += [comparison] if len(comparisons) > 1 else []
-            parts += [] if kind == "curves" or len(targets) == 1 else [f"target-{target!r}"]
-            yield PlannedFigure("-".join(parts), title, kind, drawn, target, rows)
+            rows = results[results.groupby("method")["target_recall"].transform("nunique") > 1]
+        drawn = tuple(_left_out(rows, kind, [one for one in exhibits if target in one.target_recalls], results))
+        if not drawn:
+            continue
+        subject = SUBJECTS[kind].format(target=f"{target:g}")
+        title = f"{dataset_label(drawn[0])}: {subject}" if len(drawn) == 1 else f"{subject[0].upper()}{subject[1:]}"
+        parts = [kind, *([_slug(drawn[0])] if len(drawn) == 1 else [])]
+        parts += [] if kind == "curves" or len(targets) == 1 else [f"target-{target!r}"]
+        yield PlannedFigure("-".join(parts), title, kind, drawn, target, rows)
 
 
 def _left_out(rows: pd.DataFrame, kind: str, exhibits: Sequence[Exhibit], results: pd.DataFrame) -> Iterable[str]:

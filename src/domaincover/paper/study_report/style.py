@@ -37,8 +37,8 @@ LOWER_HALF_DISC = "M-1.1,-.5A1.1,1.1,0,0,0,1.1,-.5Z"
 HEXAGON = "M-.6,-1.04L.6,-1.04L1.2,0L.6,1.04L-.6,1.04L-1.2,0Z"
 
 # The paper's hues, in shades that a search chose: at least 3:1 against white and against the page's dark
-# background, and as far apart as that allows for normal, protan, deutan and tritan eyes, among the methods of
-# one comparison; others differ less in colour, but in shape.
+# background, and as far apart as that allows for normal, protan, deutan and tritan eyes, among the methods that the
+# paper compares; others differ less in colour, but in shape.
 KNOWN_METHODS = {
     "erm": MethodStyle("ERM", "#3b95ff", "circle"),
     "irm": MethodStyle("IRM", "#a90aca", "cross"),
@@ -60,22 +60,6 @@ KNOWN_METHODS = {
     ),
 }
 SINGLE_LABEL_METHODS = ("erm", "irm", "vrex", "mmd", "coral")
-# Groups of methods to compare, in the order of figures.
-COMPARISONS = {
-    "sets": (
-        *("erm", "pooled-train", "pooled-held-out", "robust", "set-cover", "set-cover-best"),
-        *("erm-joint", "set-cover-joint"),
-    ),
-    "promises": ("erm", "set-cover", "erm-joint", "erm-adapted", "set-cover-joint", "set-cover-adapted"),
-    "single-label": (*SINGLE_LABEL_METHODS, "set-cover"),
-    "penalties": ("set-cover", "set-cover-best", "set-cover-full-set", "set-cover-full-set-best"),
-}
-COMPARISON_LABELS = {
-    "sets": "methods that give sets",
-    "promises": "sets with a promise",
-    "single-label": "single labels and SET-COVER",
-    "penalties": "penalties of SET-COVER",
-}
 FURTHER_LOOKS = (
     ("#a0622d", "triangle-left"),
     ("#c8372d", "circle"),
@@ -131,26 +115,6 @@ def method_styles(methods: Iterable[str]) -> dict[str, MethodStyle]:
         method: MethodStyle(unused_name(method, labels), *FURTHER_LOOKS[i % len(FURTHER_LOOKS)], ours=True)
         for i, method in enumerate(others)
     }
-
-
-def comparisons_of(methods: Iterable[str]) -> dict[str, list[str]]:
-    """Return the methods of each comparison; unknown methods are in every comparison.
-
-    Comparisons with fewer than two known methods or contained in another are left out; without any, all methods are
-    one.
-
-    >>> comparisons_of(["erm", "irm", "set-cover", "mine"])
-    {'single-label': ['erm', 'irm', 'set-cover', 'mine']}
-    """
-    present = list(method_styles(methods))
-    unknown = [method for method in present if method not in KNOWN_METHODS]
-    shown: dict[str, list[str]] = {}
-    for name, compared in COMPARISONS.items():
-        known = [method for method in present if method in compared]
-        if len(known) > 1 and not any(set(known) <= set(earlier) for earlier in shown.values()):
-            shown = {key: earlier for key, earlier in shown.items() if not set(earlier) <= {*known, *unknown}}
-            shown[name] = [*known, *unknown]
-    return shown or {"all": present}
 
 
 def dataset_label(dataset: str) -> str:
