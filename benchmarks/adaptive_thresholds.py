@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from domaincover.calibration.adaptation import AdaptiveThresholds
+from domaincover.calibration.adaptation import AdaptiveThresholds, self_calibrated_thresholds
 from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds, random_ranks
-from domaincover.calibration.cell_thresholds import cell_thresholds
 from domaincover.calibration.links import fit_link, log_odds, mean_probabilities
-from domaincover.calibration.self_calibration import self_calibrated_thresholds
+from domaincover.calibration.order_statistics import cell_thresholds
 
 TARGET, CONFIDENCE, SHARE = 0.9, 0.9, 0.9
 MIN_CELL_SIZE = 20

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from benchmarks.measure import ratio, seconds, timed
 from benchmarks.peers import made_up
 from domaincover.calibration.rules import pooled_thresholds, robust_thresholds
+from domaincover.criteria import sets_from_scores
 from domaincover.data.synthetic import GaussianDomains
 from domaincover.networks.perceptrons import perceptron
-from domaincover.prediction_sets import sets_from_scores
 from domaincover.training.batches import MemoryPool, ShuffledBatches
 from domaincover.training.loop import train
 from domaincover.training.objectives import SetCoverLoss

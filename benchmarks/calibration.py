@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import Row, ratio
-from domaincover.calibration.self_calibration import self_calibrated_thresholds
+from domaincover.calibration.adaptation import self_calibrated_thresholds
 from domaincover.thresholds import joint_thresholds, pooled_thresholds, robust_thresholds
 
 N_SCORES, N_DOMAINS = 1_000_000, 500

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from benchmarks.measure import timed
 from benchmarks.peers import missing_torchcp, negative_scores
 from domaincover.calibration.rules import order_thresholds
-from domaincover.prediction_sets import covers, sets_from_scores
+from domaincover.criteria import covers, sets_from_scores
 from domaincover.thresholds import cell_thresholds
 
 TARGET, CONFIDENCE = 0.9, 0.9

@@ -28,7 +28,7 @@ from benchmarks.real_tables import NOT_FEATURES
 from domaincover import ERMClassifier, SetCoverClassifier, TableEncoder
 from domaincover.estimators.recipes import make_classifier
 from domaincover.estimators.scorer_fits import fit_on_each
-from domaincover.predictors.label_scores import scores_for
+from domaincover.predictors.calibrated_predictors import scores_for
 
 ROWS_PER_DOMAIN, N_FOLDS = 400, 5
 FEWEST_DOMAINS = 20  # half of them calibrate, and a confidence of 0.9 takes nine

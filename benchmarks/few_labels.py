@@ -27,9 +27,17 @@ import pandas as pd
 from benchmarks.adaptive_thresholds import CONFIDENCE, MIN_CELL_SIZE, TARGET, figures, geometric_mean, scored
 from domaincover.calibration.adaptation import domain_residuals, order_statistic
 from domaincover.calibration.adaptation_fit import Promise, ScoredRows, fit_adaptive_thresholds
-from domaincover.calibration.cell_thresholds import cell_thresholds
-from domaincover.calibration.few_labels import FeatureScale, log_probabilities, with_scores
-from domaincover.calibration.few_labels_fit import MOST_POOL, Level, School, TaughtRows, fit_few_labels
+from domaincover.calibration.few_labels import (
+    MOST_POOL,
+    FeatureScale,
+    Level,
+    School,
+    TaughtRows,
+    fit_few_labels,
+    log_probabilities,
+    with_scores,
+)
+from domaincover.calibration.order_statistics import cell_thresholds
 from domaincover.calibration.rules import pooled_row_thresholds
 
 

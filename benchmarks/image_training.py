@@ -17,7 +17,7 @@ from benchmarks.measure import Row
 from domaincover import ERMClassifier, ImageNetwork, SetCoverClassifier
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import LazyExamples
-from domaincover.data.images import ImageReader
+from domaincover.data.readers import ImageReader
 from domaincover.estimators.source_network import with_head
 from domaincover.networks.image_models import image_backbone
 from domaincover.networks.perceptrons import linear

@@ -16,8 +16,8 @@ import pandas as pd
 
 from benchmarks.real_tables import NOT_FEATURES, TARGET
 from domaincover import ERMClassifier
+from domaincover.criteria import covers
 from domaincover.estimators.recipes import make_classifier
-from domaincover.prediction_sets import covers
 
 
 def main() -> None:

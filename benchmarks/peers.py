@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from benchmarks.measure import Row, timed
-from domaincover.prediction_sets import hits_needed, sets_from_scores
+from domaincover.criteria import hits_needed, sets_from_scores
 from domaincover.thresholds import cell_thresholds
 
 TARGET = 0.9

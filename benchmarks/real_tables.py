@@ -19,7 +19,7 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
-from domaincover.data.splits import draw_domains
+from domaincover.data.dataset import draw_domains
 from domaincover.estimators.conformal import ConformalSetClassifier
 from domaincover.estimators.recipes import make_classifier
 from domaincover.evaluation import domain_report

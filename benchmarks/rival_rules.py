@@ -21,7 +21,7 @@ from benchmarks.class_conditional import LOWEST, class_thresholds
 from domaincover.calibration.adaptation_fit import random_ranks
 from domaincover.calibration.few_labels import FeatureScale, learn_correction, log_probabilities
 from domaincover.calibration.links import log_odds
-from domaincover.prediction_sets import hits_needed
+from domaincover.criteria import hits_needed
 from domaincover.thresholds import hierarchical_thresholds, order_thresholds, pooled_thresholds
 
 TARGET, CONFIDENCE, MIN_CELL_SIZE = 0.9, 0.9, 20

@@ -34,8 +34,8 @@ from benchmarks.intervals import SETS as INTERVAL_SETS
 from benchmarks.rival_rules import CONFIDENCE, MIN_CELL_SIZE, TARGET, Numbers, Rows
 from domaincover import InputError, PromisedSetClassifier, TableEncoder
 from domaincover.calibration.adaptation_fit import random_ranks
-from domaincover.calibration.cell_thresholds import cell_thresholds
 from domaincover.calibration.links import log_odds
+from domaincover.calibration.order_statistics import cell_thresholds
 from domaincover.estimators.recipes import make_classifier
 from domaincover.thresholds import joint_thresholds
 

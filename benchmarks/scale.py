@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.measure import Row, timed
 from benchmarks.tables import PEAK_OF_CHILD, printed
 from domaincover import SetCoverClassifier, domain_report
-from domaincover.prediction_sets import sets_from_scores
+from domaincover.criteria import sets_from_scores
 
 N_ROWS, N_LABELS, N_DOMAINS = 10_000_000, 5, 10_000
 
@@ -61,7 +61,7 @@ def report() -> None:
 
 def page() -> None:
     """Write the page of 10,000 domains."""
-    from domaincover.report.domain_page import write_domain_page
+    from domaincover.report.pages import write_domain_page
 
     scores, labels, domains = _made_up(N_LABELS)
     made = domain_report(scores >= 0, labels, domains, tuple(range(N_LABELS)), tuple(range(N_DOMAINS)))

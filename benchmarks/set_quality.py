@@ -32,7 +32,7 @@ from benchmarks.domain_scores import image_features
 from benchmarks.real_tables import NOT_FEATURES, usable
 from domaincover import ERMClassifier, GaussianDomains, SetCoverClassifier, domain_report
 from domaincover.calibration.links import log_odds
-from domaincover.data.splits import draw_domains
+from domaincover.data.dataset import draw_domains
 from domaincover.estimators.recipes import make_classifier
 from domaincover.paper.catalogue import CATALOGUE, names_of
 from domaincover.thresholds import (

@@ -1,5 +1,6 @@
 """What the tests share: settings that are the same wherever they run, and the command line."""
 
+import fcntl
 import json
 import os
 import re
@@ -8,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
 # Before the command line is imported: what a terminal or a CI service sets changes the width and colour of the output.
@@ -82,7 +82,8 @@ def once_for_all_workers(tmp_path_factory):
     def do(name, work):
         base = tmp_path_factory.getbasetemp()
         place = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
-        with FileLock(f"{place}.lock"):
+        with open(f"{place}.lock", "ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
             if not place.exists():
                 place.mkdir()
                 place.with_suffix(".json").write_text(json.dumps(work(place)))

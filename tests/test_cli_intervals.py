@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from domaincover import PromisedIntervalRegressor, assess, load
-from domaincover.data.splits import n_held_out
+from domaincover.data.dataset import n_held_out
 
 
 def pupils(seed=0, n_schools=40, first=0):

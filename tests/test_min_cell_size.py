@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from domaincover import ConformalSetClassifier
-from domaincover.calibration.cell_thresholds import cell_thresholds
+from domaincover.calibration.order_statistics import cell_thresholds
 from domaincover.calibration.rules import (
     hierarchical_thresholds,
     joint_thresholds,
@@ -13,8 +13,7 @@ from domaincover.calibration.rules import (
     pooled_thresholds,
     robust_thresholds,
 )
-from domaincover.data.dataset import DomainDataset, merge_small_cells
-from domaincover.data.splits import drop_small_cells
+from domaincover.data.dataset import DomainDataset, drop_small_cells, merge_small_cells
 from domaincover.errors import InputError
 from domaincover.evaluation import domain_report
 from tests.calibration.small_data import quietly

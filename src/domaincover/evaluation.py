@@ -9,20 +9,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.criteria import Criterion, TargetRecall, criterion_for, every_label
-from domaincover.data.dataset import Coded, cell_of, chosen_cell_size, code_names, count_cells, texts
-from domaincover.errors import InputError
-from domaincover.options import SizedRows, ThresholdKind
-from domaincover.prediction_sets import (
+from domaincover.criteria import (
     SMALLEST_SAVING,
+    Criterion,
     Sets,
+    TargetRecall,
     checked_codes,
     covers,
+    criterion_for,
+    every_label,
     hits_needed,
     set_sizes,
     share,
     size_by_lot,
 )
+from domaincover.data.dataset import Coded, cell_of, chosen_cell_size, code_names, count_cells, texts
+from domaincover.errors import InputError
+from domaincover.options import SizedRows, ThresholdKind
 
 if TYPE_CHECKING:
     import altair as alt
@@ -325,7 +328,7 @@ class DomainReport:
         Without a target, it is that of the model whose report this is. `baseline` adds the min recall and set size of
         another method on the same domains, under its name. Save the chart with `report.plot().save("domains.png")`.
         """
-        from domaincover.report.domain_chart import domain_plot
+        from domaincover.report.charts import domain_plot
 
         others = baseline or {}
         if name in others:

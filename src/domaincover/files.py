@@ -7,6 +7,7 @@ The next process that writes to the same folder removes temporary files left by 
 
 import contextlib
 import errno
+import fcntl
 import functools
 import json
 import os
@@ -72,14 +73,12 @@ def _flush(path: Path) -> None:
             _flush(inner)
         _flush_entries(path)
         return
-    with open(path, "rb+") as file:  # Windows flushes only what is open for writing
+    with open(path, "rb") as file:
         os.fsync(file.fileno())
 
 
 def _flush_entries(folder: Path) -> None:
-    """Flush the names in a folder to the disk, where the system can open folders and the disk supports it."""
-    if os.name != "posix":
-        return
+    """Flush the names in a folder to the disk, where the disk supports it."""
     number = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(number)
@@ -170,37 +169,41 @@ def replace_folder(finished: Path, target: Path) -> None:
 
 
 @contextlib.contextmanager
+def locked(path: Path, taken: str) -> Iterator[None]:
+    """Lock a file, which is made if it is missing; where another process has locked it, say that it is taken."""
+    with contextlib.ExitStack() as opened:
+        with writing(path.parent):
+            file = opened.enter_context(open(path, "ab"))
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(taken) from None
+        yield
+
+
+@contextlib.contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
     """Make a folder, and reject a second process that would write to it meanwhile.
 
     A folder in which nothing was written is removed again.
     """
-    from filelock import FileLock, Timeout
-
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / LOCK)
+    with locked(folder / LOCK, f"another command is writing to {folder}; wait for its end, or name another."):
         try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise InputError(f"another command is writing to {folder}; wait for its end, or name another.") from None
-    try:
-        yield
-    finally:
-        _remove(folder / LOCK)
-        lock.release()
-        with contextlib.suppress(OSError):  # it is not empty
-            folder.rmdir()
+            yield
+        finally:
+            _remove(folder / LOCK)
+            with contextlib.suppress(OSError):  # it is not empty
+                folder.rmdir()
 
 
 @contextlib.contextmanager
 def only_one_beside(path: Path) -> Iterator[None]:
-    """Wait while another process writes to the folder of a path, where the system can lock folders."""
+    """Wait while another process writes to the folder of a path."""
     try:
-        import fcntl
-
         number = os.open(next(folder for folder in path.parents if folder.exists()), os.O_RDONLY)
-    except (ImportError, OSError):  # on Windows, or in a folder that cannot be listed
+    except OSError:  # it cannot be listed
         yield
         return
     try:
@@ -247,8 +250,6 @@ def _remove(path: Path) -> None:
 
 
 def _is_alive(pid: int) -> bool:
-    if os.name != "posix":  # on Windows, os.kill(pid, 0) sends Ctrl-C
-        return True
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

@@ -1,6 +1,6 @@
 """Rules that make thresholds of scores, whoever made the scores, and the criteria that they calibrate for."""
 
-from domaincover.calibration.cell_thresholds import cell_thresholds
+from domaincover.calibration.order_statistics import cell_thresholds
 from domaincover.calibration.rules import (
     hierarchical_thresholds,
     joint_thresholds,

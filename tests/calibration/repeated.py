@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from domaincover.prediction_sets import sets_from_scores
+from domaincover.criteria import sets_from_scores
 from tests.calibration.small_data import quietly
 from tests.recall import recall_by_cell
 

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from domaincover.calibration.adaptation import self_calibrated_thresholds
 from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds, random_ranks
-from domaincover.calibration.cell_thresholds import cell_thresholds
 from domaincover.calibration.links import log_odds
-from domaincover.calibration.self_calibration import self_calibrated_thresholds
+from domaincover.calibration.order_statistics import cell_thresholds
 
 TARGET = 0.9
 MIN_CELL_SIZE = 10

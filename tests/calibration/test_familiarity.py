@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from domaincover.calibration.familiarity import domain_summaries, familiarity, fit_familiarity
-from domaincover.calibration.self_calibration import self_calibrated_thresholds
+from domaincover.calibration.adaptation import domain_summaries, familiarity, self_calibrated_thresholds
+from domaincover.calibration.adaptation_fit import fit_familiarity
 
 
 def literal(calibration, new):

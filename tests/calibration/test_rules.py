@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domaincover import InputError
-from domaincover.calibration.confidence import highest_confidence
-from domaincover.prediction_sets import sets_from_scores
+from domaincover.calibration.order_statistics import highest_confidence
+from domaincover.criteria import sets_from_scores
 from domaincover.thresholds import (
     cell_thresholds,
     hierarchical_thresholds,

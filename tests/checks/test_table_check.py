@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from domaincover import InputError, check_table
-from domaincover.calibration.confidence import domains_needed
+from domaincover.calibration.order_statistics import domains_needed
 from domaincover.checks.column_check import bins_of, domain_leak, label_leak
 
 N_DOMAINS, N_ROWS = 12, 100

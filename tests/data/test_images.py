@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from domaincover.data.images import ImageReader, load_or_reason, unreadable_images
+from domaincover.data.readers import ImageReader, load_or_reason, unreadable_images
 from domaincover.data.tables.image_folder import image_folder
 from domaincover.errors import InputError
 

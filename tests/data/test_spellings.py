@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domaincover import InputError
-from domaincover.data.spellings import DATES, NUMBERS, as_plain, doubt_about, spelling_of, spellings_of
+from domaincover.data.columns import DATES, NUMBERS, as_plain, doubt_about, spelling_of, spellings_of
 
 
 def column(*values):

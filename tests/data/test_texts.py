@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from domaincover.data.texts import TextReader, _tokenizer, check_texts, n_tokens
+from domaincover.data.readers import TextReader, _tokenizer, check_texts, n_tokens
 from domaincover.errors import InputError
 
 NUMBERS = {"[PAD]": 0, "[UNK]": 1, "<": 2, ">": 3, "a": 4, "b": 5, "c": 6}

@@ -21,7 +21,7 @@ from domaincover import (
     domain_report,
 )
 from domaincover.criteria import criterion_for
-from domaincover.data.splits import n_held_out
+from domaincover.data.dataset import n_held_out
 from domaincover.estimators.assessment import (
     BASELINE,
     FIXED,

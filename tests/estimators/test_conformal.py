@@ -17,7 +17,7 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from domaincover import ConformalSetClassifier, ERMClassifier, InputError, SetCoverClassifier
-from domaincover.prediction_sets import hits_needed
+from domaincover.criteria import hits_needed
 from domaincover.thresholds import pooled_thresholds, robust_thresholds
 from tests.recall import recall_by_cell
 

@@ -278,7 +278,7 @@ class TestUnreadable:
     def test_one_that_vanishes_while_it_judges_is_named(self, paths):
         from domaincover.data.dataset import DomainDataset
         from domaincover.data.examples import LazyExamples
-        from domaincover.data.images import ImageReader
+        from domaincover.data.readers import ImageReader
         from domaincover.estimators.stacked_fit import HeldOutDomains
 
         examples = LazyExamples(np.array(paths, dtype=object), ImageReader((12, 12)))

@@ -18,12 +18,6 @@ from tests.faults.processes import contents
 WHAT_TO_DO = "no space is left on the disk; free some and run the same command again."
 
 
-@pytest.fixture(autouse=True)
-def quick_library(monkeypatch):
-    """Make pages without the library that draws, which takes seconds to put together."""
-    monkeypatch.setattr("domaincover.report.template.chart_library", lambda: "library" * 2000)
-
-
 @pytest.fixture
 def left(small_disk, here):
     """Call a command with so many bytes free; assert that it is refused in one line and leaves the disk as it was."""

@@ -84,7 +84,6 @@ def test_without_a_home_nothing_is_kept_but_all_goes_on(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", NAMES, ids=["signs", "long, with a dash", "not UTF-8"])
 def test_files_may_have_any_name(here, tmp_path, table, name, monkeypatch):
-    monkeypatch.setattr("domaincover.report.template.chart_library", lambda: "")
     (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / name)
     train, page, model, sets = (f"{name}{end}" for end in (".csv", ".html", ".model", ".parquet"))
@@ -108,7 +107,6 @@ def test_files_may_have_any_name(here, tmp_path, table, name, monkeypatch):
     ],
 )
 def test_whatever_the_encoding_of_the_terminal_all_can_be_said(study, tmp_path, monkeypatch, encoding, arguments):
-    monkeypatch.setattr("domaincover.report.template.chart_library", lambda: "")
     streams = [io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in range(2)]
     for name, stream in zip(("sys.stdout", "sys.stderr"), streams, strict=True):
         monkeypatch.setattr(name, stream)

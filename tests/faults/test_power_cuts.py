@@ -11,7 +11,7 @@ from domaincover.errors import InputError
 from domaincover.files import write_whole
 from domaincover.paper.run_directory import write_run
 from domaincover.paper.study import Run
-from domaincover.saving.sealed import write_folder
+from domaincover.saving.models import write_folder
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="only POSIX systems flush folders")
 

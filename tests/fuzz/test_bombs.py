@@ -95,7 +95,7 @@ def png(width, height, content):
 @pytest.mark.parametrize("size", [(100_000, 100_000), (2**31 - 1, 1), (1, 2**31 - 1), (20_000, 20_000)])
 def test_a_picture_of_absurd_size_is_not_read(tmp_path, size, door):
     door("bombs")
-    from domaincover.data.images import ImageReader
+    from domaincover.data.readers import ImageReader
 
     (tmp_path / "x.png").write_bytes(png(*size, b"\0" * 1000))
     read = ImageReader(image_size=(4, 4))([str(tmp_path / "x.png")])

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from domaincover.data.images import ImageReader
+from domaincover.data.readers import ImageReader, check_texts
 from domaincover.data.tables.image_folder import image_folder
-from domaincover.data.texts import check_texts
 from tests.fuzz.answers import answer, is_refused
 from tests.fuzz.damage import few, flipped, positions
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domaincover import InputError, certify, to_label_lists
-from domaincover.calibration.cell_thresholds import cell_thresholds
+from domaincover.calibration.order_statistics import cell_thresholds
 from domaincover.calibration.rules import (
     hierarchical_thresholds,
     joint_thresholds,
@@ -17,8 +17,8 @@ from domaincover.calibration.rules import (
     pooled_thresholds,
     robust_thresholds,
 )
+from domaincover.criteria import sets_from_scores
 from domaincover.evaluation import domain_report
-from domaincover.prediction_sets import sets_from_scores
 from tests.fuzz.answers import answer, is_refused
 from tests.fuzz.damage import few
 

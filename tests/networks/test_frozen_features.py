@@ -5,7 +5,7 @@ from torch import nn
 
 from domaincover.data.examples import Block, LazyExamples
 from domaincover.data.feature_cache import FeatureCache, text_keys
-from domaincover.data.texts import check_texts
+from domaincover.data.readers import check_texts
 from domaincover.estimators.source_network import features_by_block
 from domaincover.networks.text_models import text_backbone
 from tests.tiny_models import tiny_bert_folder

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from filelock import FileLock
 from sklearn.linear_model import LogisticRegression
 
 from domaincover import InputError
+from domaincover.files import locked
 from domaincover.paper import catalogue, methods
 from domaincover.paper.catalogue import study_dataset
 from domaincover.paper.collect import collect
@@ -106,7 +106,8 @@ def test_two_calls_in_one_directory_do_not_spoil_each_other(tmp_path):
     load_plugins([PLUGIN])
     study, out = of_clinics("logistic"), tmp_path / "runs"
     plan = plan_studies([study], out)
-    with FileLock(out / ".lock"), pytest.raises(InputError, match=r"another process is using .*; wait until"):
+    said = r"another process is using .*; wait until"
+    with locked(out / ".lock", taken=""), pytest.raises(InputError, match=said):
         run_study(plan, out)
     assert not list(out.glob("*/*/*/*/DONE"))
     assert run_study(plan, out).n_new == 2

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from domaincover import InputError
-from domaincover.data.splits import drop_small_cells
+from domaincover.data.dataset import drop_small_cells
 from domaincover.paper.catalogue import CATALOGUE
 from domaincover.paper.commands import data_check
 from domaincover.paper.commands.data_check import checked_lines, missing_images

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, norm
 
 from domaincover import DomainReport, InputError, certify
-from domaincover.calibration.self_calibration import self_calibrated_thresholds
+from domaincover.calibration.adaptation import self_calibrated_thresholds
 from domaincover.evaluation import Tallies
-from domaincover.promises.certificates import seen_among
-from domaincover.promises.clopper_pearson import lower_bound, upper_bound
+from domaincover.promises.certificates import lower_bound, seen_among, upper_bound
 
 NAN = np.nan
 TARGET = 0.9

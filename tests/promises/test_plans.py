@@ -10,8 +10,8 @@ from scipy.stats import beta, binom, kstest
 
 from domaincover import InputError, certify, plan_domains
 from domaincover.calibration.adaptation import order_statistic
-from domaincover.calibration.confidence import order_ranks
-from domaincover.promises.clopper_pearson import lower_bound
+from domaincover.calibration.order_statistics import order_ranks
+from domaincover.promises.certificates import lower_bound
 from domaincover.promises.plans import certainty, conditional_size, confidence_to_ask
 
 from .test_certificates import perfect

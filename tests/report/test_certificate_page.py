@@ -12,7 +12,7 @@ import pytest
 
 from domaincover import certify, domain_report
 from domaincover.evaluation import Tallies
-from domaincover.report.certificate_page import write_certificate_page
+from domaincover.report.pages import write_certificate_page
 from tests.paper.study_report.made_up import HOSTILE
 from tests.paper.study_report.test_page import Page
 from tests.paper.study_report.test_page_in_browser import BROWSER, FLAGS

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from domaincover import InputError
-from domaincover.report.domain_chart import MOST_ROWS, caption_lines, domain_chart, standard_error_ends
+from domaincover.report.charts import MOST_ROWS, caption_lines, domain_chart, standard_error_ends
 from domaincover.report.domain_reports import worst_first
 from tests.paper.study_report.made_up import HOSTILE
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from domaincover import InputError, certify
-from domaincover.report.domain_page import write_domain_page
 from domaincover.report.domain_reports import worst_first
 from domaincover.report.domain_table import domain_columns
+from domaincover.report.pages import write_domain_page
 from tests.deep import deep
 from tests.paper.study_report.made_up import HOSTILE
 from tests.paper.study_report.test_page import Page

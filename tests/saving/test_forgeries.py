@@ -18,8 +18,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from domaincover import ERMClassifier, GaussianDomains, InputError, load, save
-from domaincover.saving.models import load_extra
-from domaincover.saving.sealed import FORMAT_VERSION
+from domaincover.saving.models import FORMAT_VERSION, load_extra
 
 DATA = GaussianDomains.of_paper(n_features=4).sample(n_domains=4, n_per_domain=20, rng=np.random.default_rng(0))
 X, y = DATA.examples, DATA.labels

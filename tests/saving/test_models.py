@@ -52,9 +52,8 @@ from domaincover import (
     save,
 )
 from domaincover.estimators.fitted_trees import TreesClassifier
-from domaincover.predictors.label_scores import last_step
-from domaincover.saving.models import load_extra, model_checksum
-from domaincover.saving.sealed import SavedFolder
+from domaincover.predictors.calibrated_predictors import last_step
+from domaincover.saving.models import SavedFolder, load_extra, model_checksum
 from domaincover.saving.values import from_json, to_json
 
 DATA = GaussianDomains.of_paper(n_features=4).sample(n_domains=6, n_per_domain=40, rng=np.random.default_rng(0))

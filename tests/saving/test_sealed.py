@@ -11,8 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from domaincover import ConformalSetClassifier, ERMClassifier, GaussianDomains, InputError, load, save
 from domaincover.files import replace_folder
-from domaincover.saving.models import load_extra
-from domaincover.saving.sealed import check_folder, write_folder
+from domaincover.saving.models import check_folder, load_extra, write_folder
 
 DATA = GaussianDomains.of_paper(n_features=4).sample(n_domains=4, n_per_domain=20, rng=np.random.default_rng(0))
 X, y, DOMAINS = DATA.examples, DATA.labels, DATA.domains

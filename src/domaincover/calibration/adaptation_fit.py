@@ -10,17 +10,25 @@ from numpy.typing import NDArray
 
 from domaincover.calibration.adaptation import (
     AdaptiveThresholds,
+    FamiliarityTable,
+    RowsOfDomains,
     deviation,
     domain_residuals,
+    domain_summaries,
     n_counting,
     offset_of,
     order_statistic,
+    self_calibrated_thresholds,
 )
-from domaincover.calibration.cell_thresholds import Thresholds, cell_thresholds, own_scores
-from domaincover.calibration.confidence import check_feasible, highest_confidence
+from domaincover.calibration.order_statistics import (
+    Thresholds,
+    cell_thresholds,
+    check_feasible,
+    highest_confidence,
+    own_scores,
+)
 from domaincover.calibration.rules import pooled_row_thresholds
-from domaincover.calibration.self_calibration import RowsOfDomains, self_calibrated_thresholds
-from domaincover.criteria import NO_GROUP, Criterion
+from domaincover.criteria import NO_GROUP, Criterion, as_criterion
 from domaincover.errors import check_choice
 from domaincover.options import OnRareLabel, RecallOn
 
@@ -29,6 +37,7 @@ MOST_DRAWS = 10
 SMALLEST_GAIN = 0.01  # sets that are smaller by less are not worth moving thresholds for
 MOST_BATCHES = 500  # fewer draws where there are many domains
 NUMBERS_OF_SIZE = 10**7  # draws × rows × labels that set sizes are counted on
+MOST_KEPT = 1000  # domains to compare new ones with, so that a model stays small
 
 
 class ScoredRows(NamedTuple):
@@ -360,3 +369,29 @@ def entry_sizes(most: int, batch_sizes: Sequence[int]) -> list[int]:
     """Return the numbers of rows that get an entry: the given ones that are smaller than `most`, and `most` itself."""
     sizes = [size for size in sorted(batch_sizes) if size < most]
     return [*sizes, most] if most >= min(batch_sizes, default=1) else sizes
+
+
+def fit_familiarity(
+    scores: NDArray[Any],
+    probabilities: NDArray[Any],
+    domains: NDArray[np.int64],
+    target_recall: float | Criterion,
+    *,
+    batch_sizes: Sequence[int] = BATCH_SIZES,
+    rng: np.random.Generator | None = None,
+) -> FamiliarityTable:
+    """Describe the calibration domains by random batches of their rows."""
+    rng = np.random.default_rng(0) if rng is None else rng
+    present = np.unique(domains)
+    kept = np.sort(rng.permutation(present)[:MOST_KEPT])
+    n_domains = int(domains.max(initial=0)) + 1
+    sizes = entry_sizes(median_rows(domains), batch_sizes)
+    targets = as_criterion(target_recall, scores.shape[1]).group_targets
+    summaries = np.empty((len(sizes), len(kept), len(targets) + scores.shape[1]))
+    place = random_ranks(domains, rng)
+    for entry, size in enumerate(sizes):
+        given = place < (len(place) if size == sizes[-1] else size)
+        batch = scores[given], probabilities[given], domains[given]
+        evidence = self_calibrated_thresholds(*batch, target_recall, n_domains)
+        summaries[entry] = domain_summaries(*batch, evidence)[kept]
+    return FamiliarityTable(float(targets.max()), np.array(sizes, dtype=np.int64), summaries)

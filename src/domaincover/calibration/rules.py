@@ -17,17 +17,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from domaincover.calibration.adaptation import offset_of
-from domaincover.calibration.cell_thresholds import (
+from domaincover.calibration.order_statistics import (
     OwnScores,
     Thresholds,
+    check_feasible,
+    order_ranks,
     own_scores,
     sort_within,
     thresholds_of_cells,
 )
-from domaincover.calibration.confidence import check_feasible, order_ranks
-from domaincover.criteria import Criterion, thresholds_by_label
+from domaincover.criteria import Criterion, hits_needed, thresholds_by_label
 from domaincover.options import OnInfeasible, OnRareLabel
-from domaincover.prediction_sets import hits_needed
 
 ROUNDING = 1e-9  # slack for a cumulative sum of shares, far below the share of one example
 LabelNames = Sequence[Hashable] | None

@@ -16,8 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from domaincover.data.columns import Kind, column_kind, read_days, read_numbers
-from domaincover.data.spellings import as_plain, doubt_about, spelling_of
+from domaincover.data.columns import Kind, as_plain, column_kind, doubt_about, read_days, read_numbers, spelling_of
 from domaincover.errors import InputError
 
 Codes = NDArray[np.int64]

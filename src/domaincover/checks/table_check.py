@@ -17,8 +17,8 @@ from domaincover.checks.column_check import ColumnCheck, Subject, check_column
 from domaincover.checks.domain_drift import Drift, drift_of, in_order
 from domaincover.checks.findings import Cells, Finding, Route, findings_of, routes_of
 from domaincover.checks.seen_rows import domains_alike, row_hashes
+from domaincover.data.columns import plain_table
 from domaincover.data.dataset import Coded, check_min_cell_size, code_names, count_cells, one_dimensional, texts
-from domaincover.data.spellings import plain_table
 from domaincover.errors import InputError
 from domaincover.options import MIN_CELL_SIZE
 from domaincover.terminal.text import counted, wrapped

@@ -176,7 +176,7 @@ def _in_words(model: PromisedPredictor, adapted: PromisedPredictor) -> list[str]
     import numpy as np
 
     from domaincover.data.dataset import texts
-    from domaincover.predictors.adapted_domains import AdaptedDomains
+    from domaincover.predictors.domain_record import AdaptedDomains
 
     used, level = adapted.adapted_, model.unfamiliar_level
     p_value = used["p_value"]

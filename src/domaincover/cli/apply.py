@@ -25,6 +25,7 @@ from domaincover.cli.part_scores import (
     digest_of_part,
     joined_names,
 )
+from domaincover.criteria import Sets
 from domaincover.data import tables
 from domaincover.data.dataset import code_names, texts
 from domaincover.data.identity import canonical_texts
@@ -33,8 +34,7 @@ from domaincover.data.tables.arrow_tables import PartTable
 from domaincover.data.tables.writer import metadata_of, write_table
 from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport, Tallies, tallied
-from domaincover.prediction_sets import Sets
-from domaincover.predictors.label_scores import last_step
+from domaincover.predictors.calibrated_predictors import last_step
 from domaincover.predictors.names import label_codes
 from domaincover.predictors.set_predictor import predict_set, unwrapped
 

@@ -140,7 +140,7 @@ def compared_input(saved: SavedModel, data: Table, domain: str | None) -> tuple[
 
 def _compared_columns(model: Any) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the kinds of a model's columns, and how those are written that texts are read from."""
-    from domaincover.predictors.label_scores import input_encoder_of
+    from domaincover.predictors.calibrated_predictors import input_encoder_of
 
     encoder = input_encoder_of(model)
     kinds = {str(name): kind for name, kind in getattr(encoder, "kinds_", {}).items() if kind in COMPARED}
@@ -148,7 +148,7 @@ def _compared_columns(model: Any) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _plain(X: pd.DataFrame, kinds: dict[str, Any], spellings: dict[str, str]) -> pd.DataFrame:
-    from domaincover.data.spellings import plain_table
+    from domaincover.data.columns import plain_table
 
     return plain_table(X[list(kinds)], spellings)
 

@@ -39,8 +39,8 @@ def demo(options: DemoOptions) -> None:
     from domaincover.datasets import load_storms
     from domaincover.estimators.assessment import BASELINE, FIXED, MODEL, assess
     from domaincover.estimators.promised import PromisedSetClassifier
-    from domaincover.report.domain_page import write_domain_page
     from domaincover.report.domain_table import summary_table
+    from domaincover.report.pages import write_domain_page
 
     trees = HistGradientBoostingClassifier(max_iter=50, random_state=options.seed)
     model = PromisedSetClassifier(make_pipeline(TableEncoder(scale=False), trees), random_state=options.seed)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from domaincover.criteria import TargetRecall
     from domaincover.data.tables import Table
     from domaincover.evaluation import DomainReport
-    from domaincover.predictors.adapted_domains import AdaptedDomains
+    from domaincover.predictors.domain_record import AdaptedDomains
     from domaincover.predictors.set_predictor import SetPredictor
     from domaincover.promises.certificates import Certificate
     from domaincover.promises.verdict import Verdict
@@ -130,7 +130,7 @@ def _label_gain(options: EvaluateOptions, found: Evaluation) -> pd.DataFrame:
 
     from domaincover.cli.inputs import ModelColumns
     from domaincover.cli.part_scores import SavedModel, inner_model, scored_rows
-    from domaincover.predictors.adapted_domains import sets_with_labels
+    from domaincover.predictors.domain_record import sets_with_labels
     from domaincover.predictors.names import coded_domains, label_codes
 
     parts = [part.strip() for part in str(options.few_labels).split(",")]
@@ -201,7 +201,7 @@ class Evaluation(NamedTuple):
     def warnings(self) -> list[str]:
         """A line about unusual domains, or about domains that an adapted model is not meant for, if there are any."""
         from domaincover.cli.part_scores import meant_for_another_domain
-        from domaincover.predictors.adapted_domains import unusual_domains
+        from domaincover.predictors.domain_record import unusual_domains
 
         names, moves = self.report.domain_names, self.adaptation
         if moves is None:
@@ -280,7 +280,7 @@ def evaluated(options: EvaluationOptions, by: str | None = None) -> Evaluation:
     from domaincover.cli.apply import CountSets, reports_of
     from domaincover.cli.check import note_on_input
     from domaincover.cli.part_scores import SavedModel, adapted_table, can_adapt, inner_model, parts_of
-    from domaincover.predictors.label_scores import last_step
+    from domaincover.predictors.calibrated_predictors import last_step
 
     saved = SavedModel.at(options.model)
     fitted, extra = saved.load(), saved.extra()

@@ -32,7 +32,7 @@ def fit(options: FitOptions) -> None:
     """
     from domaincover.cli.inputs import kinds_in_words
     from domaincover.data.tables import open_table
-    from domaincover.saving.sealed import is_model
+    from domaincover.saving.models import is_model
 
     if_stopped("no model was written")
     options.check()
@@ -81,7 +81,7 @@ def fit(options: FitOptions) -> None:
 
 def _say_time_left(model: SetClassifier, n_domains: int, options: FitOptions) -> None:
     """Let the model say how long the whole command takes, of which almost all is the training of networks."""
-    from domaincover.data.splits import n_held_out
+    from domaincover.data.dataset import n_held_out
     from domaincover.estimators.assessment import n_fits, single_label_version
     from domaincover.training.listeners import TimeLeft
     from domaincover.training.settings import TrainingRun
@@ -101,7 +101,7 @@ def _assess(
 ) -> Assessment:
     """Evaluate a copy of the model on held-out domains, print the result, and write the page."""
     from domaincover.cli.evaluate import certificate_if_unseen
-    from domaincover.data.splits import n_held_out
+    from domaincover.data.dataset import n_held_out
     from domaincover.estimators.assessment import FIXED, MODEL, assess
 
     n_unseen = n_held_out(training.n_domains, options.hold_out_domains)

@@ -96,10 +96,9 @@ def read_training(
 
 def kinds_in_words(features: Any) -> list[str]:
     """Say what each column is taken for, a line for each kind; of a table on disk by some rows."""
-    from domaincover.data.columns import column_kind
+    from domaincover.data.columns import column_kind, doubt_about, plain_table, spellings_of
     from domaincover.data.disk_table import DiskTable
     from domaincover.data.encoding import learned_rows
-    from domaincover.data.spellings import doubt_about, plain_table, spellings_of
 
     if isinstance(features, DiskTable):
         features = learned_rows(features)
@@ -137,7 +136,7 @@ class ModelColumns(NamedTuple):
     @classmethod
     def of(cls, model: SetPredictor, data: Table) -> ModelColumns:
         """Return a model's columns, of which the table must have all that are used."""
-        from domaincover.predictors.label_scores import input_encoder_of
+        from domaincover.predictors.calibrated_predictors import input_encoder_of
 
         names = [str(name) for name in getattr(model, "feature_names_in_", ())]
         if not names:
@@ -184,7 +183,7 @@ class ModelColumns(NamedTuple):
 
     def _check_decimals(self, block: pd.DataFrame, data: Table, first: int) -> None:
         """Reject 1,500 in a file with a decimal comma where the comma parted thousands when the model was fitted."""
-        from domaincover.data.spellings import NUMBERS
+        from domaincover.data.columns import NUMBERS
 
         for name, spelling in self.spellings.items() if data.decimal == "," else ():
             commas = block[name].astype("string").str.contains(",").to_numpy(dtype=bool, na_value=False)
@@ -230,7 +229,7 @@ def domains_in(data: Table, domain: str | None) -> list[str]:
 
 def _kinds(model: Any, names: Sequence[str]) -> dict[str, str]:
     """Return what a model takes its columns for: what its encoder does, or numbers for trees without one."""
-    from domaincover.predictors.label_scores import input_encoder_of
+    from domaincover.predictors.calibrated_predictors import input_encoder_of
 
     encoder = input_encoder_of(model)
     if hasattr(encoder, "kinds_"):

@@ -102,7 +102,7 @@ class SourceOptions:
         """Return the network for images or texts; None for tables of numbers and categories."""
         if self.column is None:
             return None
-        from domaincover.data.images import check_files_can_be_read
+        from domaincover.data.readers import check_files_can_be_read
         from domaincover.estimators.image_and_text_networks import ImageNetwork, TextNetwork
 
         shared: dict[str, Any] = {"learn": self.learn, "download": self.download, "workers": self.workers}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from domaincover.criteria import TargetRecall
     from domaincover.data.tables.arrow_tables import PartsTable
     from domaincover.evaluation import DomainReport
-    from domaincover.predictors.adapted_domains import AdaptedDomains
+    from domaincover.predictors.domain_record import AdaptedDomains
     from domaincover.predictors.set_predictor import SetPredictor
     from domaincover.promises.certificates import Certificate
 
@@ -121,8 +121,7 @@ class Shown(NamedTuple):
 
     def print(self, *certified: str) -> None:
         """Print the verdict, the domains worst first, methods and groups, and a summary in sentences."""
-        from domaincover.report.domain_headline import summary_lines
-        from domaincover.report.domain_reports import sizes_in_words
+        from domaincover.report.domain_reports import sizes_in_words, summary_lines
         from domaincover.report.domain_table import domain_table, group_table, summary_table
 
         for line in self.verdict:
@@ -138,7 +137,7 @@ class Shown(NamedTuple):
 
     def write_page(self, path: Path) -> None:
         """Write the same as an HTML page, and print its address."""
-        from domaincover.report.domain_page import write_domain_page
+        from domaincover.report.pages import write_domain_page
 
         settings, more = in_texts({**self.settings, **versions_here()}), self._asdict()
         title = f"Prediction sets for {settings.get('label', 'labels')}, by {settings.get('domain', 'domain')}"
@@ -150,7 +149,7 @@ class Shown(NamedTuple):
 
 def check_model_folder(out: Path, model: Path | None = None) -> None:
     """Reject a folder that a new model cannot be written to, or that is the model it is made from."""
-    from domaincover.saving.sealed import check_folder
+    from domaincover.saving.models import check_folder
 
     check_folder(out)
     if model is not None and out.exists() and model.exists() and out.samefile(model):

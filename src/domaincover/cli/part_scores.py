@@ -23,20 +23,18 @@ from numpy.typing import NDArray
 
 from domaincover.cli.inputs import ModelColumns, domain_names
 from domaincover.cli.part_runs import PartRuns
+from domaincover.criteria import Sets
 from domaincover.data.identity import canonical, look_alike_line, typed_names
 from domaincover.data.tables import Table
 from domaincover.data.tables.arrow_tables import PartTable
 from domaincover.data.tables.table import reading
 from domaincover.errors import InputError
 from domaincover.files import write_whole
-from domaincover.prediction_sets import Sets
-from domaincover.predictors.adapted_domains import AdaptedDomains, unusual_domains
-from domaincover.predictors.calibrated_predictors import Scored
-from domaincover.predictors.label_scores import last_step
+from domaincover.predictors.calibrated_predictors import Scored, last_step
+from domaincover.predictors.domain_record import AdaptedDomains, unusual_domains
 from domaincover.predictors.promised_predictor import PromisedPredictor
 from domaincover.predictors.set_predictor import unwrapped
-from domaincover.saving.models import load_extra, load_to_predict, model_checksum
-from domaincover.saving.sealed import json_bytes
+from domaincover.saving.models import json_bytes, load_extra, load_to_predict, model_checksum
 from domaincover.terminal.text import listed
 
 NUMBERS_AT_ONCE = 1 << 22  # scores from which thresholds are set at once, unless one domain has more

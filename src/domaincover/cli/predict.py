@@ -89,7 +89,7 @@ def predict(options: PredictOptions) -> None:
         meant_for_another_domain,
         parts_of,
     )
-    from domaincover.predictors.label_scores import last_step
+    from domaincover.predictors.calibrated_predictors import last_step
     from domaincover.report.domain_reports import sizes_in_words
 
     saved = SavedModel.at(options.model)

@@ -43,8 +43,7 @@ def certify(options: CertifyOptions) -> None:
     Example: domaincover certify model new.csv --html certificate.html
     """
     from domaincover.cli.part_scores import SavedModel
-    from domaincover.criteria import check_criterion
-    from domaincover.prediction_sets import check_share
+    from domaincover.criteria import check_criterion, check_share
     from domaincover.promises import certificates
 
     html = options.html
@@ -68,7 +67,7 @@ def certify(options: CertifyOptions) -> None:
     doubt = None if html is None else certificate.doubt
     notes = list(filter(None, [judged.report.not_counted(), doubt, *judged.warnings]))
     if html is not None:
-        from domaincover.report.certificate_page import write_certificate_page
+        from domaincover.report.pages import write_certificate_page
 
         versions, promise, today = versions_here(), judged.model.promise, datetime.date.today()
         settings = {**judged.settings, "target_recall": target, "confidence": confidence, **versions}
@@ -126,7 +125,7 @@ def record(options: LabelledTableOptions) -> None:
 
     from domaincover.cli.part_scores import scored_rows
     from domaincover.report.domain_table import domain_table
-    from domaincover.report.record_page import record_lines, write_record_page
+    from domaincover.report.pages import record_lines, write_record_page
     from domaincover.saving.models import load_extra, write_record
 
     settings = (load_extra(options.model) or {}).get("settings", {})
@@ -175,7 +174,7 @@ def recalibrate(options: RecalibrateOptions) -> None:
 
 def _promised(model: Path) -> tuple[Any, Any]:
     """Return a saved model and the classifier with a promise in it; reject another one."""
-    from domaincover.predictors.label_scores import last_step
+    from domaincover.predictors.calibrated_predictors import last_step
     from domaincover.predictors.promised_predictor import PromisedPredictor
     from domaincover.saving.models import load_to_predict
 

@@ -18,10 +18,11 @@ from domaincover.data.columns import (
     column_kind,
     date_names,
     has_times,
+    plain_table,
     read_days,
+    spellings_of,
 )
 from domaincover.data.disk_table import DiskTable, Rows
-from domaincover.data.spellings import plain_table, spellings_of
 from domaincover.data.table_encoding import TableEncoding
 from domaincover.errors import InputError
 
@@ -92,7 +93,8 @@ class TableEncoder(TransformerMixin, TableEncoding, BaseEstimator):
         """Return the names of the columns of the encoded matrix."""
         check_is_fitted(self, "kinds_")
         names = _check_feature_names_in(self, input_features)
-        numbers = self._number_names() if self.kinds_ else list(names)
+        of_kinds = self._of_kind("number", "boolean", "date")
+        numbers = [part for name in of_kinds for part in self._parts_of(name)] if self.kinds_ else list(names)
         marks = [f"{name} missing" for name, marked in zip(numbers, self.marked_, strict=True) if marked and self.scale]
         levels = [
             f"{name}={'missing' if level is MISSING else level}"
@@ -107,9 +109,6 @@ class TableEncoder(TransformerMixin, TableEncoding, BaseEstimator):
         tags.input_tags.categorical = True
         tags.transformer_tags.preserves_dtype = []
         return tags
-
-    def _number_names(self) -> list[str]:
-        return [part for name in self._of_kind("number", "boolean", "date") for part in self._parts_of(name)]
 
     def _parts_of(self, name: Any) -> list[str]:
         return date_names(name, name in self.has_times_) if self.kinds_[name] == "date" else [str(name)]

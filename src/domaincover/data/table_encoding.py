@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from domaincover.data.columns import Categories, Kind, date_parts, read_days, read_numbers
-from domaincover.data.spellings import plain_table
+from domaincover.data.columns import Categories, Kind, date_parts, plain_table, read_days, read_numbers
 from domaincover.errors import InputError
 
 FAR = 5.0  # standard deviations beyond which values grow logarithmically

@@ -14,9 +14,17 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from domaincover.criteria import Criterion, TargetRecall, criterion_for
-from domaincover.data.dataset import Coded, chosen_cell_size, code_names, count_cells
-from domaincover.data.splits import Split, draw_domains, hold_out_share, n_held_out
+from domaincover.criteria import Criterion, Sets, TargetRecall, criterion_for
+from domaincover.data.dataset import (
+    Coded,
+    Split,
+    chosen_cell_size,
+    code_names,
+    count_cells,
+    draw_domains,
+    hold_out_share,
+    n_held_out,
+)
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, generators, indexed
 from domaincover.estimators.calibrated import CalibratedSetClassifier
@@ -29,9 +37,8 @@ from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.estimators.single_label import DomainGeneralizationClassifier, ERMClassifier
 from domaincover.evaluation import DomainReport, domain_report
 from domaincover.options import ThresholdKind
-from domaincover.prediction_sets import Sets
+from domaincover.predictors.calibrated_predictors import last_step
 from domaincover.predictors.interval_report import IntervalReport
-from domaincover.predictors.label_scores import last_step
 from domaincover.predictors.names import as_column
 from domaincover.promises.verdict import Verdict, verdict_lines
 
@@ -112,7 +119,7 @@ class Assessment:
 
     def _said(self) -> list[str]:
         """Return the headline, the labels and domains that do not count, and the diagnosis."""
-        from domaincover.report.domain_headline import summary_lines
+        from domaincover.report.domain_reports import summary_lines
 
         headline = summary_lines(self.methods, self.target_recall)[0]
         lines = (headline, self.unseen[MODEL].not_counted(), str(self.diagnosis))

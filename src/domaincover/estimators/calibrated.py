@@ -15,8 +15,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from domaincover.calibration.adaptation_fit import ScoredRows
-from domaincover.calibration.confidence import check_feasible
 from domaincover.calibration.links import fit_link, log_odds, lowest_positive
+from domaincover.calibration.order_statistics import check_feasible
 from domaincover.criteria import Criterion, TargetRecall, check_criterion
 from domaincover.data.dataset import count_cells
 from domaincover.data.identity import in_words, look_alikes
@@ -25,8 +25,13 @@ from domaincover.estimators.base import SetClassifier, Targets, generators, inde
 from domaincover.estimators.scorer_fits import Part, check_takes_weights, fit_on_each, plan_parts, taken
 from domaincover.networks.threads import one_thread
 from domaincover.options import MIN_CELL_SIZE, Calibration, CriterionName, OnInfeasible, OnRareLabel
-from domaincover.predictors.calibrated_predictors import LEAVES_OUT, CalibratedPredictor
-from domaincover.predictors.label_scores import has_margins, last_step, log_scores_for
+from domaincover.predictors.calibrated_predictors import (
+    LEAVES_OUT,
+    CalibratedPredictor,
+    has_margins,
+    last_step,
+    log_scores_for,
+)
 from domaincover.predictors.names import label_codes
 from domaincover.promises.certificates import seen_among
 

@@ -16,16 +16,13 @@ from domaincover.calibration.rules import (
     pooled_thresholds,
     robust_thresholds,
 )
-from domaincover.criteria import Criterion
+from domaincover.criteria import Criterion, check_share
 from domaincover.errors import InputError
 from domaincover.estimators.base import Targets
 from domaincover.estimators.calibrated import CalibratedSetClassifier, Fitted, cells_of
 from domaincover.estimators.scorer_fits import Part, taken
 from domaincover.options import SmallCells
-from domaincover.prediction_sets import check_share
-from domaincover.predictors.calibrated_predictors import LEAVES_OUT, ConformalPredictor
-from domaincover.predictors.label_scores import scores_for
-from domaincover.predictors.promise_text import promise_in_words
+from domaincover.predictors.calibrated_predictors import LEAVES_OUT, ConformalPredictor, promise_in_words, scores_for
 
 Rule = Literal["robust", "pooled", "hierarchical", "order", "single"]
 RULES: dict[str, Callable[..., NDArray[np.float64]]] = {

@@ -7,10 +7,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.criteria import TargetRecall
+from domaincover.criteria import TargetRecall, share
 from domaincover.evaluation import DomainReport
 from domaincover.options import CriterionName
-from domaincover.prediction_sets import share
 
 Failure = Literal["none", "overlap", "drop", "both"]
 Counts = NDArray[np.int64]  # domains × labels, or groups of labels

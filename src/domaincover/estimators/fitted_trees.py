@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 
 from domaincover.errors import InputError
 from domaincover.predictors.forest import Forest
-from domaincover.predictors.tree_predictors import NumbersPredictor, TreesPredictor
+from domaincover.predictors.table_predictors import NumbersPredictor, TreesPredictor
 
 # Of LightGBM: bits of decision_type, and up to where values are taken for 0.
 BY_CATEGORY, DEFAULT_LEFT, ZERO_IS_MISSING, NAN_IS_MISSING = 1, 2, 4, 8

@@ -13,14 +13,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from domaincover.data.examples import Reader
-from domaincover.data.images import (
+from domaincover.data.readers import (
     ImageReader,
     Resize,
     are_pixels,
     check_files_can_be_read,
+    check_texts,
     unreadable_images,
 )
-from domaincover.data.texts import check_texts
 from domaincover.errors import InputError, check_installed
 from domaincover.estimators.source_network import Backbone, MakeBackbone, OwnBackbone, SourceNetwork, backbone_of
 from domaincover.networks.image_models import SMALL_CONV

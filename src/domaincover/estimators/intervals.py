@@ -13,14 +13,14 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from domaincover.calibration.confidence import domains_needed
 from domaincover.calibration.few_labels import FeatureScale
 from domaincover.calibration.interval_thresholds import KnownLevel, Rows, fit_level
+from domaincover.calibration.order_statistics import domains_needed
+from domaincover.criteria import check_share, check_target_recall
 from domaincover.data.encoding import TableEncoder, learned_rows
 from domaincover.errors import InputError, check_choice
 from domaincover.estimators.base import generators, indexed
 from domaincover.estimators.scorer_fits import DEFAULT_SHARE, FOLDS, Part, folds_of, taken
-from domaincover.prediction_sets import check_share, check_target_recall
 from domaincover.predictors.interval_predictor import SMALLEST_SCALE, IntervalPredictor, numbers_of, predicted
 from domaincover.predictors.names import as_names, coded_domains
 

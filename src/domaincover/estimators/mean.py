@@ -19,8 +19,8 @@ from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, indexed
 from domaincover.estimators.scorer_fits import check_takes_weights, fit_on_each, fit_on_rows, taken
 from domaincover.options import CriterionName
-from domaincover.predictors.label_scores import MeanPredictor, log_scores_for
-from domaincover.predictors.network_predictors import SingleLabelPredictor
+from domaincover.predictors.calibrated_predictors import MeanPredictor, log_scores_for
+from domaincover.predictors.table_predictors import SingleLabelPredictor
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

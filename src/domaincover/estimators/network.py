@@ -13,16 +13,15 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from domaincover.criteria import TargetRecall, check_criterion
-from domaincover.data.dataset import DomainDataset
+from domaincover.data.dataset import DomainDataset, hold_out_rows
 from domaincover.data.disk_table import DiskTable
 from domaincover.data.encoding import TableEncoder, checked_inputs, learned_rows
 from domaincover.data.examples import LazyExamples
-from domaincover.data.splits import hold_out_rows
 from domaincover.errors import InputError, check_choice, torch_needed_for
 from domaincover.estimators.base import SetClassifier, Targets, generators
 from domaincover.networks.pretrained import copy_tensors
 from domaincover.options import MIN_CELL_SIZE, CriterionName, Iterate, NetworkName, RecallFrom
-from domaincover.predictors.network_predictors import ROWS_AT_ONCE, NetworkPredictor
+from domaincover.predictors.table_predictors import ROWS_AT_ONCE, NetworkPredictor
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

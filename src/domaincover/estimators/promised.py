@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
 from domaincover.calibration.adaptation import recency_weights
-from domaincover.calibration.adaptation_fit import Promise, ScoredRows, fit_adaptive_thresholds
-from domaincover.calibration.confidence import order_ranks
-from domaincover.calibration.familiarity import fit_familiarity
-from domaincover.calibration.few_labels import FeatureScale, with_scores
-from domaincover.calibration.few_labels_fit import TaughtRows, fit_few_labels, sampled_rows
+from domaincover.calibration.adaptation_fit import Promise, ScoredRows, fit_adaptive_thresholds, fit_familiarity
+from domaincover.calibration.few_labels import FeatureScale, TaughtRows, fit_few_labels, sampled_rows, with_scores
+from domaincover.calibration.order_statistics import order_ranks
 from domaincover.calibration.rules import joint_thresholds
-from domaincover.criteria import free_thresholds
+from domaincover.criteria import check_share, free_thresholds
 from domaincover.data.dataset import count_cells
 from domaincover.data.encoding import TableEncoder, learned_rows
 from domaincover.errors import InputError, check_choice
@@ -26,7 +24,6 @@ from domaincover.estimators.base import Targets, generators
 from domaincover.estimators.calibrated import CalibratedSetClassifier, Fitted, ScoredParts, has_probabilities
 from domaincover.estimators.scorer_fits import FOLDS, Part, folds_of, places_in_order, taken
 from domaincover.options import LabelRows, OnRareLabel, PromiseCalibration
-from domaincover.prediction_sets import check_share
 from domaincover.predictors.calibrated_predictors import Scored
 from domaincover.predictors.domain_record import calibration_residuals
 from domaincover.predictors.promised_predictor import PromisedPredictor, encoded_by, last_features, reads_sources

@@ -17,12 +17,11 @@ from domaincover.calibration.rules import (
     pooled_thresholds,
     robust_thresholds,
 )
-from domaincover.data.dataset import code_names
-from domaincover.data.splits import draw_domains, n_held_out
+from domaincover.data.dataset import code_names, draw_domains, n_held_out
 from domaincover.errors import InputError
 from domaincover.estimators.promised import PromisedSetClassifier
 from domaincover.evaluation import DomainReport, domain_report
-from domaincover.predictors.adapted_domains import sets_with_labels
+from domaincover.predictors.domain_record import sets_with_labels
 from domaincover.predictors.names import label_codes
 
 if TYPE_CHECKING:

@@ -17,18 +17,16 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
-from domaincover.calibration.confidence import domains_needed
+from domaincover.calibration.order_statistics import domains_needed
 from domaincover.criteria import criterion_for, targets_among
-from domaincover.data.dataset import texts
+from domaincover.data.dataset import hold_out_rows, texts
 from domaincover.data.encoding import as_table
-from domaincover.data.splits import hold_out_rows
 from domaincover.errors import InputError, one_line, torch_needed_for
 from domaincover.estimators.base import Targets
 from domaincover.estimators.fitted_trees import TreesClassifier, takes_codes_only
 from domaincover.estimators.network import NetworkClassifier
 from domaincover.options import Calibration
-from domaincover.predictors.calibrated_predictors import LEAVES_OUT
-from domaincover.predictors.label_scores import last_step
+from domaincover.predictors.calibrated_predictors import LEAVES_OUT, last_step
 from domaincover.terminal.text import listed
 
 FOLDS = 5  # their mean predicts, so more of them cost time at every prediction

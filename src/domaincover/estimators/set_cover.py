@@ -14,7 +14,7 @@ from domaincover.criteria import Criterion, TargetRecall
 from domaincover.data.dataset import count_cells
 from domaincover.estimators.network import NetworkClassifier, NetworkFit
 from domaincover.options import Penalty, RecallFrom
-from domaincover.predictors.network_predictors import SetCoverPredictor
+from domaincover.predictors.table_predictors import SetCoverPredictor
 
 if TYPE_CHECKING:
     from domaincover.estimators.stacked_fit import HeldOutDomains, SmallestSets

@@ -15,7 +15,7 @@ from domaincover.errors import InputError, check_choice
 from domaincover.estimators.base import Targets
 from domaincover.estimators.network import NetworkClassifier, NetworkFit
 from domaincover.options import DomainPenalty, ERMLoss
-from domaincover.predictors.network_predictors import SingleLabelPredictor
+from domaincover.predictors.table_predictors import SingleLabelPredictor
 
 if TYPE_CHECKING:
     from domaincover.estimators.stacked_fit import HeldOutDomains, LowestLoss

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from domaincover.calibration.cell_thresholds import cell_thresholds
-from domaincover.calibration.confidence import order_ranks
+from domaincover.calibration.order_statistics import cell_thresholds, order_ranks
 from domaincover.criteria import Criterion
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import LazyExamples, fingerprint

@@ -9,8 +9,16 @@ import pandas as pd
 from numpy.typing import NDArray
 from onnx import NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
-from domaincover.data.columns import CYCLES, Categories, Kind, category_text, date_cycles, read_days, read_numbers
-from domaincover.data.spellings import plain_table
+from domaincover.data.columns import (
+    CYCLES,
+    Categories,
+    Kind,
+    category_text,
+    date_cycles,
+    plain_table,
+    read_days,
+    read_numbers,
+)
 from domaincover.data.table_encoding import FAR, LARGEST, TableEncoding
 from domaincover.errors import InputError
 

@@ -19,11 +19,15 @@ from domaincover.errors import InputError
 from domaincover.estimators.fitted_trees import forest_of
 from domaincover.exporting.onnx_graph import DOUBLE, ML, SINGLE, OnnxGraph, encoded
 from domaincover.networks.dense_layers import DenseLayers
-from domaincover.predictors.calibrated_predictors import CalibratedPredictor, ConformalPredictor
+from domaincover.predictors.calibrated_predictors import (
+    CalibratedPredictor,
+    ConformalPredictor,
+    MeanOfModels,
+    MeanPredictor,
+)
 from domaincover.predictors.forest import Forest
-from domaincover.predictors.label_scores import MeanOfModels, MeanPredictor
 from domaincover.predictors.names import label_codes
-from domaincover.predictors.network_predictors import NetworkPredictor, SetCoverPredictor, SingleLabelPredictor
+from domaincover.predictors.table_predictors import NetworkPredictor, SetCoverPredictor, SingleLabelPredictor
 
 LOWEST_TREE_PROBABILITY = 1e-30  # its logarithm stands for that of 0
 AT_MOST = 0  # mode of a tree's node: a value goes the true way if it is at most the threshold

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 import torch
 from torch import Tensor, nn
 
-from domaincover.data.texts import TextReader, n_tokens
+from domaincover.data.readers import TextReader, n_tokens
 from domaincover.errors import InputError, check_installed
 from domaincover.networks.pretrained import (
     all_tensors,

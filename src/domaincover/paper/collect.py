@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from domaincover.data.splits import Split
+from domaincover.data.dataset import Split
 from domaincover.errors import InputError
 from domaincover.evaluation import Summary
 from domaincover.paper.authors_code import silent_choices

@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
 
-from domaincover.data.dataset import count_cells, texts
-from domaincover.data.splits import Split
+from domaincover.criteria import Sets
+from domaincover.data.dataset import Split, count_cells, texts
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier
 from domaincover.estimators.network import NetworkClassifier
@@ -37,7 +37,6 @@ from domaincover.paper.shared_fits import fit_all
 from domaincover.paper.source_datasets import SourceDataset
 from domaincover.paper.study import Run
 from domaincover.paper.study_datasets import Drawn, StudyData, StudyDataset, draw_split, draw_study_data
-from domaincover.prediction_sets import Sets
 from domaincover.training.listeners import Listener
 from domaincover.training.settings import TrainingRun
 

@@ -18,18 +18,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from domaincover.errors import InputError
+from domaincover.files import (
+    LOCK,
+    fault,
+    locked,
+    move_into_place,
+    plain_json,
+    remove_leftovers,
+    unfinished_name,
+    write_whole,
+)
 from domaincover.files import UNFINISHED as UNFINISHED_NAME
-from domaincover.files import fault, move_into_place, plain_json, remove_leftovers, unfinished_name, write_whole
 from domaincover.paper.study import Run
 
 MARK = "study.json"
 FORMAT = 1
 UNFINISHED = ".unfinished"
 DONE = "DONE"
-LOCK = ".lock"
+HELD = set[Path]()  # directories that this process has locked
 
 
 def open_study(path: Path) -> None:
@@ -70,14 +77,16 @@ def _check_mark(path: Path) -> None:
 @contextmanager
 def at_work(out: Path) -> Iterator[None]:
     """Lock a study's directory against other processes; can be nested."""
-    lock = FileLock(out / LOCK, is_singleton=True)
-    try:
-        with lock.acquire(timeout=0):
+    if out in HELD:
+        yield
+        return
+    taken = f"another process is using {out}; wait until it has ended, or choose another directory."
+    with locked(out / LOCK, taken):
+        HELD.add(out)
+        try:
             yield
-    except Timeout:
-        raise InputError(
-            f"another process is using {out}; wait until it has ended, or choose another directory."
-        ) from None
+        finally:
+            HELD.remove(out)
 
 
 def is_finished(out: Path, run: Run) -> bool:

@@ -168,7 +168,7 @@ class SourceDataset(TableDataset):
         """Raise if the network or the data cannot be used, before anything is written."""
         import torch
 
-        from domaincover.data.images import check_files_can_be_read  # it loads pandas
+        from domaincover.data.readers import check_files_can_be_read  # it loads pandas
 
         self.source_network.check()
         try:

@@ -10,14 +10,14 @@ from typing import Any, get_args
 
 import numpy as np
 
-from domaincover.calibration.confidence import check_feasible
+from domaincover.calibration.order_statistics import check_feasible
+from domaincover.criteria import check_share, check_target_recall
 from domaincover.errors import InputError, check_choice
 from domaincover.options import DomainPenalty, Iterate, PenaltyOnFeatures, RecallFrom
 from domaincover.paper.authors_code import SilentChoices, silent_choices
 from domaincover.paper.catalogue import is_named, study_dataset
 from domaincover.paper.methods import GROUPS, PROMISED_FOLDS, study_method
 from domaincover.paper.study_datasets import Sizes, StudyDataset
-from domaincover.prediction_sets import check_share, check_target_recall
 
 # Guards against typing errors: larger than any study, and would exhaust memory before the first epoch.
 MOST_SEEDS, MOST_AT_ALL = 10_000, 10**9

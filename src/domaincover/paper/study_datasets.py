@@ -15,8 +15,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.data.dataset import Coded, DomainDataset, code_names
-from domaincover.data.splits import Split, drop_small_cells, paper_split
+from domaincover.data.dataset import Coded, DomainDataset, Split, code_names, drop_small_cells, paper_split
 from domaincover.data.synthetic import GaussianDomains
 from domaincover.datasets import DatasetTable
 from domaincover.errors import InputError

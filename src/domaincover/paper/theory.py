@@ -34,6 +34,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from domaincover.criteria import check_target_recall
 from domaincover.data.synthetic import GaussianDomains
 from domaincover.errors import InputError
 from domaincover.files import plain_json, write_whole
@@ -41,7 +42,6 @@ from domaincover.networks.threads import one_thread
 from domaincover.paper.published import QUICK_MARK
 from domaincover.paper.run_directory import check_made_with
 from domaincover.paper.study_report.style import KNOWN_METHODS
-from domaincover.prediction_sets import check_target_recall
 from domaincover.report.charts import INK, Spec, chart_config, layer, rows_for_json
 from domaincover.report.readable import sentence
 

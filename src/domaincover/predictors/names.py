@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from domaincover.criteria import MISSING_LABEL
 from domaincover.data.dataset import code_names, one_dimensional
 from domaincover.data.identity import in_words, look_alikes
 from domaincover.errors import InputError
-from domaincover.prediction_sets import MISSING_LABEL
 
 MOST_NAMES = 5
 ONLY_DOMAIN = "all"  # the domain name if none are given
@@ -27,9 +27,11 @@ def as_column(y: Any) -> Any:
         raise InputError("y is sparse; pass labels as a list or an array.")
     if len(getattr(y, "shape", ())) != 2 or y.shape[1] != 1:
         return y
+    from sklearn.exceptions import DataConversionWarning
+
     warnings.warn(
         "A column-vector y was passed when a 1d array was expected. Please change the shape of y to (n_samples,).",
-        column_vector_warning(),
+        DataConversionWarning,
         stacklevel=4,
     )
     return y.iloc[:, 0] if hasattr(y, "iloc") else np.asarray(y)[:, 0]
@@ -115,10 +117,3 @@ def check_fitted(model: Any) -> None:
             f"This {type(model).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
             "using this estimator."
         )
-
-
-def column_vector_warning() -> type[Warning]:
-    """Return the category of the warning about labels in a column."""
-    from sklearn.exceptions import DataConversionWarning
-
-    return DataConversionWarning

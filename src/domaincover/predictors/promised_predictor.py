@@ -11,21 +11,36 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.calibration.adaptation import AdaptiveThresholds
-from domaincover.calibration.familiarity import FamiliarityTable
-from domaincover.calibration.few_labels import Correction, FeatureScale, learn_correction, rows_to_label, with_scores
-from domaincover.calibration.few_labels_fit import Level
+from domaincover.calibration.adaptation import AdaptiveThresholds, FamiliarityTable, self_calibrated_thresholds
+from domaincover.calibration.few_labels import (
+    Correction,
+    FeatureScale,
+    Level,
+    learn_correction,
+    rows_to_label,
+    with_scores,
+)
 from domaincover.calibration.links import log_odds
-from domaincover.calibration.self_calibration import self_calibrated_thresholds
+from domaincover.criteria import MISSING_LABEL, Sets, set_sizes, sets_from_scores
 from domaincover.data.disk_table import DiskTable
 from domaincover.errors import InputError, check_choice
 from domaincover.evaluation import DomainReport
 from domaincover.options import LabelRows, ThresholdKind
-from domaincover.prediction_sets import MISSING_LABEL, Sets, set_sizes, sets_from_scores
-from domaincover.predictors.adapted_domains import AdaptedDomains
-from domaincover.predictors.calibrated_predictors import CalibratedPredictor, Scored
-from domaincover.predictors.domain_record import Record, recalibrated, record_report, recorded, verdict_on
-from domaincover.predictors.label_scores import MeanOfModels, last_step
+from domaincover.predictors.calibrated_predictors import (
+    CalibratedPredictor,
+    MeanOfModels,
+    Scored,
+    last_step,
+    promise_in_words,
+)
+from domaincover.predictors.domain_record import (
+    AdaptedDomains,
+    Record,
+    recalibrated,
+    record_report,
+    recorded,
+    verdict_on,
+)
 from domaincover.predictors.names import (
     ONLY_DOMAIN,
     check_fitted,
@@ -33,7 +48,6 @@ from domaincover.predictors.names import (
     known_label_codes,
     n_rows_of,
 )
-from domaincover.predictors.promise_text import promise_in_words
 from domaincover.promises.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -208,7 +222,8 @@ class PromisedPredictor(CalibratedPredictor):
         """
         self._checked_adaptive(required=True)
         scored = self.scored_with_features(X)
-        self._check_calibrated_for_labels()
+        if not hasattr(self, "feature_scale_"):
+            raise InputError(f"this model has nothing to learn from labels: {self._no_labels_in_words}.")
         if not self._label_levels:
             warnings.warn(f"labels will change nothing: {self._no_labels_in_words}.", stacklevel=3)
         if n_rows < 1:
@@ -294,10 +309,6 @@ class PromisedPredictor(CalibratedPredictor):
         if not self._label_levels:
             return f"{what}, which changes nothing: {self._no_labels_in_words}."
         return f"{what}, which changes nothing: this model learns from {min(self._label_levels)} labels or more."
-
-    def _check_calibrated_for_labels(self) -> None:
-        if not hasattr(self, "feature_scale_"):
-            raise InputError(f"this model has nothing to learn from labels: {self._no_labels_in_words}.")
 
     @property
     def _no_labels_in_words(self) -> str:

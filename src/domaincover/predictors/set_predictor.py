@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.criteria import Criterion, TargetRecall, criterion_for
+from domaincover.criteria import Criterion, Sets, TargetRecall, criterion_for, single_label_sets
 from domaincover.data.dataset import chosen_cell_size, count_cells
 from domaincover.data.identity import look_alike_line
 from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport, Tallies, domain_report, report_of_tallies
 from domaincover.options import MIN_CELL_SIZE
-from domaincover.prediction_sets import Sets
 from domaincover.predictors.names import ONLY_DOMAIN, check_fitted, coded_domains, label_codes
 from domaincover.promises.certificates import Certificate, certify
 from domaincover.promises.verdict import Verdict
@@ -166,6 +165,21 @@ class SetPredictor:
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "classes_")
+
+
+class MostLikelyLabel(SetPredictor):
+    """Probabilities from scores that are their logarithms, with the most likely label as the set."""
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Return the probability of each label, examples × labels; all are equally likely where one is unreadable."""
+        scores = self.label_scores(X)
+        unread = np.isposinf(scores)
+        return np.where(unread, 1 / scores.shape[1], np.exp(np.where(unread, 0, scores)))
+
+    def predict_set(self, X: Any) -> Sets:
+        """Return the most likely label alone, as booleans, examples × labels in the order of `classes_`."""
+        scores = self.label_scores(X)
+        return single_label_sets(scores) | np.isposinf(scores)  # what cannot be read may be anything
 
 
 def unwrapped(model: Any, X: Any) -> tuple[Any, Any]:

@@ -127,17 +127,14 @@ def truth_sentence(certificate: Certificate) -> str:
 
 def _conclusion(certificate: Certificate) -> str:
     """Return what the test of true recall shows about the next domain."""
-    truly, what = certificate.domains.next_truly_at_least or 0.0, _true(certificate)
+    truly = certificate.domains.next_truly_at_least or 0.0
+    what = "true coverage is" if certificate.criterion == "coverage" else "true recalls are all"
     if truly < WORTH_SAYING:
         return f"Rows or domains are too few to say whether the next domain's {what} at target."
     return (
         f"So, with {percent(certificate.confidence)} confidence, the next domain's {what} at target with a "
         f"probability of at least {probability(truly)}."
     )
-
-
-def _true(certificate: Certificate) -> str:
-    return "true coverage is" if certificate.criterion == "coverage" else "true recalls are all"
 
 
 def noise_sentence(certificate: Certificate) -> str:

@@ -25,18 +25,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.criteria import TargetRecall
+from domaincover.criteria import TargetRecall, check_share
 from domaincover.data.dataset import texts
 from domaincover.data.identity import can_compare, canonical, in_words, look_alikes
 from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport
 from domaincover.options import CriterionName, ThresholdKind
-from domaincover.prediction_sets import check_share
-from domaincover.promises.clopper_pearson import lower_bound, upper_bound
 from domaincover.promises.verdict import Verdict
 
 MOST_NAMES = 5
 AT_TARGET, UNDECIDED, BELOW = 1, 0, -1
+
+
+def lower_bound(n_hits: Any, n: Any, confidence: Any) -> NDArray[np.float64]:
+    """Return the one-sided Clopper-Pearson lower confidence bound of a proportion, element-wise.
+
+    >>> float(lower_bound(0, 10, 0.95)), round(float(lower_bound(10, 10, 0.95)), 4) == round(0.05 ** 0.1, 4)
+    (0.0, True)
+    """
+    from scipy.special import betaincinv
+
+    hits, total = np.asarray(n_hits, dtype=float), np.asarray(n, dtype=float)
+    some = hits > 0
+    bound = betaincinv(np.where(some, hits, 1.0), np.where(some, total - hits, 0.0) + 1, 1 - np.asarray(confidence))
+    return np.asarray(np.where(some, bound, 0.0))
+
+
+def upper_bound(n_hits: Any, n: Any, confidence: Any) -> NDArray[np.float64]:
+    """Return the one-sided Clopper-Pearson upper confidence bound of a proportion, element-wise."""
+    return 1 - lower_bound(np.asarray(n) - np.asarray(n_hits), n, confidence)
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.calibration.confidence import confidence_text, domains_needed, highest_confidence, order_ranks
-from domaincover.data.splits import n_held_out
+from domaincover.calibration.order_statistics import confidence_text, domains_needed, highest_confidence, order_ranks
+from domaincover.criteria import check_share, check_target_recall
+from domaincover.data.dataset import n_held_out
 from domaincover.errors import InputError
-from domaincover.prediction_sets import check_share, check_target_recall
 from domaincover.promises.certificate_text import percent, probability
 from domaincover.terminal.text import counted, wrapped
 

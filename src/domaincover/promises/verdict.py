@@ -27,8 +27,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from domaincover.criteria import check_share
 from domaincover.evaluation import DomainReport
-from domaincover.prediction_sets import check_share
 from domaincover.terminal.text import cut
 
 CONFIDENCE = 0.95

@@ -9,16 +9,19 @@ import pandas as pd
 
 from domaincover.criteria import TargetRecall
 from domaincover.evaluation import DomainReport
-from domaincover.predictors.adapted_domains import AdaptedDomains
-from domaincover.report.domain_headline import claim_in_words, size_text, summary_lines, target_in_words
+from domaincover.predictors.domain_record import AdaptedDomains
 from domaincover.report.domain_reports import (
     Reports,
     all_targets,
+    claim_in_words,
     label_targets,
     lowest,
     measure_of,
     n_at_target,
+    size_text,
     sizes_in_words,
+    summary_lines,
+    target_in_words,
     worst_first,
     worst_order,
 )

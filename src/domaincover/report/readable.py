@@ -1,11 +1,18 @@
-"""Names and numbers as readers see them, the same in every table, chart and page."""
+"""Names and numbers as readers see them, the same in every table, chart and page, and the templates of pages."""
 
+import functools
 import itertools
 import math
 import re
 from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from domaincover.data.dataset import texts
+from domaincover.promises.certificate_text import WORTH_SAYING, interval_text, probability
+from domaincover.promises.certificate_text import percent as confidence
+
+if TYPE_CHECKING:
+    import jinja2
 
 ABSENT = "–"
 MOST_DECIMALS = 9
@@ -20,6 +27,7 @@ GLYPHS = {
     "triangle-left": "◀",
     "cross": "✚",
 }
+FOLDERS = ("report", "paper/study_report")
 
 
 def printable(name: str) -> str:
@@ -130,3 +138,34 @@ def _n_shared(names: list[str], longest: int) -> int:
 def _cut(name: str, n_shared: int, longest: int) -> str:
     rest = f"…{name[n_shared:]}" if n_shared else name
     return rest if len(rest) <= longest else f"{rest[: longest - 1]}…"
+
+
+def rendered(name: str, **content: Any) -> bytes:
+    """Return a page; text is escaped."""
+    return templates().get_template(name).render(**content).encode(errors="replace")
+
+
+@functools.cache
+def templates() -> "jinja2.Environment":
+    """Return the templates of all pages, with filters for names and numbers."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader("domaincover", folder) for folder in FOLDERS]),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {
+        "sentence": sentence,
+        "thousands": "{:,}".format,
+        "percent": percent,
+        "percentage": lambda share: "<1" if 0 < share < 0.005 else f"{100 * share:.0f}",  # 0 only for nothing
+        "place": lambda share: f"{100 * share:.2f}%",  # of a mark on a bar
+        "confidence": confidence,
+        "probability": probability,
+        "interval": interval_text,
+    }
+    environment.globals |= {"ABSENT": ABSENT, "WORTH_SAYING": WORTH_SAYING}
+    return environment

@@ -19,11 +19,11 @@ import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from domaincover.calibration.familiarity import FamiliarityTable
+from domaincover.calibration.adaptation import FamiliarityTable
 from domaincover.errors import InputError
 from domaincover.networks.dense_layers import DenseLayers, checked_layers, layer_widths
-from domaincover.predictors.network_predictors import NetworkPredictor
 from domaincover.predictors.promised_predictor import PromisedPredictor
+from domaincover.predictors.table_predictors import NetworkPredictor
 from domaincover.saving.values import Json, from_json, raise_unsupported, to_json
 
 if TYPE_CHECKING:
@@ -40,9 +40,8 @@ class Home(NamedTuple):
 
 # The estimators that a folder may name. Modules are imported only for those that a folder holds, since some take long
 # and others need torch.
-NETWORKS, CALIBRATED = "domaincover.predictors.network_predictors", "domaincover.predictors.calibrated_predictors"
-TREES = "domaincover.predictors.tree_predictors", "TreesPredictor"
-NUMBERS = (TREES[0], "NumbersPredictor")
+TABLES, CALIBRATED = "domaincover.predictors.table_predictors", "domaincover.predictors.calibrated_predictors"
+TREES, NUMBERS = (TABLES, "TreesPredictor"), (TABLES, "NumbersPredictor")
 OF_TREES = {  # whose trees are saved, and predict, as a `Forest`
     "DecisionTreeClassifier": Home("sklearn.tree", TREES),
     "ExtraTreesClassifier": Home("sklearn.ensemble", TREES),
@@ -58,17 +57,17 @@ ESTIMATORS = {
     **OF_TREES,
     "Backbone": Home("domaincover.estimators.source_network"),
     "ConformalSetClassifier": Home("domaincover.estimators.conformal", (CALIBRATED, "ConformalPredictor")),
-    "DomainGeneralizationClassifier": Home("domaincover.estimators.single_label", (NETWORKS, "SingleLabelPredictor")),
-    "ERMClassifier": Home("domaincover.estimators.single_label", (NETWORKS, "SingleLabelPredictor")),
-    "MeanClassifier": Home("domaincover.estimators.mean", ("domaincover.predictors.label_scores", "MeanPredictor")),
-    "Pipeline": Home("sklearn.pipeline", (TREES[0], "PipelinePredictor")),
+    "DomainGeneralizationClassifier": Home("domaincover.estimators.single_label", (TABLES, "SingleLabelPredictor")),
+    "ERMClassifier": Home("domaincover.estimators.single_label", (TABLES, "SingleLabelPredictor")),
+    "MeanClassifier": Home("domaincover.estimators.mean", (CALIBRATED, "MeanPredictor")),
+    "Pipeline": Home("sklearn.pipeline", (TABLES, "PipelinePredictor")),
     "PromisedIntervalRegressor": Home(
         "domaincover.estimators.intervals", ("domaincover.predictors.interval_predictor", "IntervalPredictor")
     ),
     "PromisedSetClassifier": Home(
         "domaincover.estimators.promised", ("domaincover.predictors.promised_predictor", "PromisedPredictor")
     ),
-    "SetCoverClassifier": Home("domaincover.estimators.set_cover", (NETWORKS, "SetCoverPredictor")),
+    "SetCoverClassifier": Home("domaincover.estimators.set_cover", (TABLES, "SetCoverPredictor")),
     "SourceEncoder": Home("domaincover.estimators.source_network"),
     "TableEncoder": Home("domaincover.data.encoding", ("domaincover.data.table_encoding", "TableEncoding")),
 }
@@ -76,9 +75,9 @@ ESTIMATORS = {
 SETTINGS = {
     "Forest": "domaincover.predictors.forest",
     "ImageNetwork": "domaincover.estimators.image_and_text_networks",
-    "ImageReader": "domaincover.data.images",
+    "ImageReader": "domaincover.data.readers",
     "TextNetwork": "domaincover.estimators.image_and_text_networks",
-    "TextReader": "domaincover.data.texts",
+    "TextReader": "domaincover.data.readers",
 }
 SKOPS = "skops"
 ARRAYS = "arrays.safetensors"  # of all parts

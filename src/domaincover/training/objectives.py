@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor, distributed, nn
 
+from domaincover.criteria import check_target_recall
 from domaincover.errors import InputError
 from domaincover.options import CriterionName, Penalty
-from domaincover.prediction_sets import check_target_recall
 
 LARGEST_HALF = torch.finfo(torch.float16).max
 FEWEST_TO_CALL_PROBABILITIES = 10  # examples; scores of fewer may add up to 1 by chance

@@ -28,8 +28,8 @@ from scipy.linalg import null_space
 from scipy.optimize import linprog
 from scipy.special import ndtr, ndtri
 
+from domaincover.criteria import check_target_recall
 from domaincover.errors import InputError
-from domaincover.prediction_sets import check_target_recall
 
 NEGLIGIBLE = 1e-9  # relative to the largest coefficient of a linear dependence: a rounded 0
 INFEASIBLE = 2  # linprog's status

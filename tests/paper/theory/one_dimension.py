@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from domaincover.criteria import check_target_recall, hits_needed
 from domaincover.errors import InputError
-from domaincover.prediction_sets import check_target_recall, hits_needed
 from tests.paper.theory.shattering import members, subset_numbers
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from domaincover.criteria import check_target_recall
 from domaincover.errors import InputError
-from domaincover.prediction_sets import check_target_recall
 
 MOST_DOMAINS = 24  # 2^24 subsets are 128 MB of numbers
 

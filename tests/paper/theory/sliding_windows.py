@@ -27,8 +27,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from domaincover.criteria import check_target_recall
 from domaincover.errors import InputError
-from domaincover.prediction_sets import check_target_recall
 from tests.paper.theory.shattering import members
 
 MOST_DOMAINS = 11  # windows × points then take 64 MB, and four times as much for each further domain

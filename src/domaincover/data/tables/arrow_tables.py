@@ -27,6 +27,7 @@ from domaincover.data.tables.table import ROWS_AT_ONCE, Table, Wanted, reading
 from domaincover.errors import InputError
 
 PARQUET_ENDINGS = (".parquet", ".pq")
+HIDDEN = (".", "_")  # how names begin that are skipped
 INDEX_COLUMN = re.compile(r"__index_level_\d+__")  # unnamed row numbers of pandas
 MISSING_VALUE = "__HIVE_DEFAULT_PARTITION__"
 WHOLE_NUMBER = re.compile(r"0|-?[1-9]\d{0,17}")  # "007" is a name
@@ -166,13 +167,9 @@ def part_names(folder: Path) -> list[str]:
 def names_in(folder: Path, endings: tuple[str, ...]) -> Iterator[str]:
     """Yield the files in and below a folder that end so, with slashes on every system."""
     for above, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if _is_visible(name)]
-        found = (name for name in files if _is_visible(name) and name.lower().endswith(endings))
+        folders[:] = [name for name in folders if not name.startswith(HIDDEN)]
+        found = (name for name in files if not name.startswith(HIDDEN) and name.lower().endswith(endings))
         yield from (Path(above, name).relative_to(folder).as_posix() for name in found)
-
-
-def _is_visible(name: str) -> bool:
-    return not name.startswith((".", "_"))
 
 
 def _folder_values(path: Path) -> dict[str, str | None]:

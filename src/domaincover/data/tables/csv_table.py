@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from domaincover.data.spellings import THOUSANDS
+from domaincover.data.columns import THOUSANDS
 from domaincover.data.tables.table import MISSING, ROWS_AT_ONCE, Table, Wanted, reading
 from domaincover.errors import InputError
 
@@ -37,7 +37,8 @@ class CsvTable(Table):
 
     def __init__(self, path: Path) -> None:
         with _text_of(path) as text:
-            self._dialect = _dialect(text.read(HEAD), "\t" if _is_tsv(path) else ",;\t")
+            is_tsv = path.name.lower().removesuffix(".gz").endswith(".tsv")
+            self._dialect = _dialect(text.read(HEAD), "\t" if is_tsv else ",;\t")
         with _text_of(path) as text:
             names = self._read_header(text)
             any_rows = any(part.strip() for part in iter(lambda: text.read(HEAD), ""))  # in parts: a line can be long
@@ -112,10 +113,6 @@ def _text_of(path: Path) -> Iterator[io.TextIOWrapper]:
             raise InputError(f"{path} is not {written} text, at byte {byte:,}; save it as CSV in UTF-8.") from None
         except UnicodeError as error:  # UTF-16 that ends within a character
             raise InputError(f"{path} is not UTF-16 text: {error}; save it as CSV in UTF-8.") from None
-
-
-def _is_tsv(path: Path) -> bool:
-    return path.name.lower().removesuffix(".gz").endswith(".tsv")
 
 
 def _encoding(path: Path, start: bytes) -> str:

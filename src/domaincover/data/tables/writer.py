@@ -126,7 +126,9 @@ class _ParquetSink:
 
     def append(self, block: pd.DataFrame) -> None:
         if self._writer is None:
-            self._writer = pq.ParquetWriter(self._file, _lasting_schema(block), write_page_checksum=True)
+            first = pa.Schema.from_pandas(block, preserve_index=False)
+            schema = pa.schema([(field.name, _lasting_type(field.type)) for field in first])
+            self._writer = pq.ParquetWriter(self._file, schema, write_page_checksum=True)
         self._writer.write_table(pa.Table.from_pandas(block, schema=self._writer.schema, preserve_index=False))
 
     def close(self, about: Mapping[str, str]) -> None:
@@ -141,11 +143,6 @@ class _ParquetSink:
 def _has_returns(column: pd.Series[Any]) -> bool:
     is_text = pd.api.types.is_string_dtype(column) or column.dtype == object
     return is_text and bool(column.astype("string").str.contains("\r", regex=False).any())
-
-
-def _lasting_schema(block: pd.DataFrame) -> Any:
-    schema = pa.Schema.from_pandas(block, preserve_index=False)
-    return pa.schema([(field.name, _lasting_type(field.type)) for field in schema])
 
 
 def _lasting_type(kind: Any) -> Any:

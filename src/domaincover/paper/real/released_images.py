@@ -33,7 +33,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import fft
 
-from domaincover.data.images import load_or_reason
+from domaincover.data.readers import load_or_reason
 from domaincover.data.tables.table import reading
 from domaincover.datasets import DatasetTable
 from domaincover.errors import InputError

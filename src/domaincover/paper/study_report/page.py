@@ -35,8 +35,7 @@ from domaincover.paper.study_report.study_tables import (
 from domaincover.paper.study_report.style import dataset_label
 from domaincover.paper.theory import theory_figure
 from domaincover.report.charts import Spec
-from domaincover.report.readable import sentence
-from domaincover.report.template import rendered
+from domaincover.report.readable import rendered, sentence
 
 TITLE = "Prediction sets in new domains"
 PIXELS_PER_POINT = 1.9  # on the page

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, get_args
 
 import pandas as pd
 
+from domaincover.criteria import is_hardly_better_than_lot
 from domaincover.errors import InputError, check_choice
 from domaincover.options import TableStyle
 from domaincover.paper.published import WILDS_MISSING, is_quotable
@@ -18,7 +19,6 @@ from domaincover.paper.study_report.style import (
     method_styles,
 )
 from domaincover.paper.study_report.text_tables import Column, TextTable, as_data, table_text
-from domaincover.prediction_sets import is_hardly_better_than_lot
 from domaincover.report.readable import ABSENT, percent, printable, sentence, with_spread
 
 Row = Mapping[Any, Any]

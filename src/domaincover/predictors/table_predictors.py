@@ -1,4 +1,4 @@
-"""Perceptrons and linear models on tables."""
+"""Networks and trees as classifiers of tables, and a table's encoding before trees."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from domaincover.criteria import Sets, sets_from_scores
+from domaincover.data.columns import read_numbers
 from domaincover.data.disk_table import DiskTable
 from domaincover.data.table_encoding import TableEncoding
 from domaincover.errors import InputError
 from domaincover.networks.dense_layers import DenseLayers
 from domaincover.networks.threads import in_threads, n_threads
-from domaincover.prediction_sets import Sets, sets_from_scores, single_label_sets
+from domaincover.predictors.calibrated_predictors import ReadsColumns
+from domaincover.predictors.forest import Forest
 from domaincover.predictors.names import check_fitted
-from domaincover.predictors.set_predictor import SetPredictor
+from domaincover.predictors.set_predictor import MostLikelyLabel, SetPredictor
 
 ROWS_AT_ONCE = 16_384  # scored per block, so that encoded rows stay in the processor's cache
 
@@ -90,19 +94,6 @@ class SetCoverPredictor(NetworkPredictor):
         return sets_from_scores(self.label_scores(X), self.thresholds_.astype(np.float32))
 
 
-class MostLikelyLabel(SetPredictor):
-    """Probabilities from scores that are their logarithms, with the most likely label as the set."""
-
-    def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Return the probability of each label, examples × labels in the order of `classes_`."""
-        return from_log_probabilities(self.label_scores(X))
-
-    def predict_set(self, X: Any) -> Sets:
-        """Return the most likely label alone, as booleans, examples × labels in the order of `classes_`."""
-        scores = self.label_scores(X)
-        return single_label_sets(scores) | np.isposinf(scores)  # what cannot be read may be anything
-
-
 class SingleLabelPredictor(MostLikelyLabel, NetworkPredictor):
     """Networks whose scores are log-probabilities."""
 
@@ -124,7 +115,79 @@ def _log_probabilities(scores: NDArray[Any]) -> NDArray[Any]:
     return np.where(unread, scores, found.astype(scores.dtype))
 
 
-def from_log_probabilities(log_probabilities: NDArray[Any]) -> NDArray[Any]:
-    """Return probabilities; all labels of an unreadable example are equally likely."""
-    unread = np.isposinf(log_probabilities)
-    return np.where(unread, 1 / log_probabilities.shape[1], np.exp(np.where(unread, 0, log_probabilities)))
+class TreesPredictor:
+    """Probabilities of a forest, from an array, or from a table of numbers by the names of its columns."""
+
+    classes_: NDArray[Any]
+    forest_: Forest
+    reads_numbers = True  # and no text, so a table needs no encoder
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Return the probability of each label, examples × labels in the order of `classes_`."""
+        check_fitted(self)
+        return self.forest_.probabilities(self._numbers(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most likely label of each example."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns seen in `fit`."""
+        return self.forest_.n_features
+
+    def _numbers(self, X: Any) -> NDArray[Any]:
+        if not isinstance(X, pd.DataFrame):
+            X = np.asarray(X)
+            return X if X.dtype.kind == "f" else X.astype(np.float64)
+        names = getattr(self, "feature_names_in_", X.columns)
+        if not set(names) <= set(X.columns):  # LightGBM keeps names without blanks
+            X = X.rename(columns=lambda name: str(name).replace(" ", "_"))
+        if absent := [name for name in names if name not in X]:
+            raise InputError(f"the table has no column {str(absent[0])!r}, which the model was fitted on.")
+        return np.stack([read_numbers(X[name]) for name in names], axis=1).astype(np.float64)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "forest_")
+
+    def __sklearn_clone__(self) -> Any:
+        """Say what is needed to fit; what can be fitted again has a `clone` of its own."""
+        package = {"LGBMClassifier": "lightgbm", "XGBClassifier": "xgboost"}[vars(self)["_saved_as"]]
+        raise InputError(f"{package} is not installed, and the model is to be fitted: pip install {package}.")
+
+
+class NumbersPredictor(TreesPredictor):
+    """Numbers of a forest that a regressor fitted."""
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the number of each example."""
+        check_fitted(self)
+        return self.forest_.numbers(self._numbers(X))
+
+
+class PipelinePredictor(ReadsColumns):
+    """A table's encoding, and trees that predict from its numbers."""
+
+    steps: list[tuple[str, Any]]
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most likely label of each example, or its number."""
+        (_, encoding), (_, trees) = self.steps
+        return trees.predict(encoding.encode(X))
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Return the probability of each label, examples × labels in the order of `classes_`."""
+        (_, encoding), (_, trees) = self.steps
+        return trees.predict_proba(encoding.encode(X))
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels."""
+        return self.steps[-1][1].classes_
+
+    @property
+    def _reader(self) -> Any:
+        return self.steps[0][1]
+
+    def __getitem__(self, place: int) -> Any:
+        return self.steps[place][1]
