@@ -56,27 +56,6 @@ def test_predict_by_domain_gives_the_sets_of_python(model, promised, tmp_path, h
     assert expected.sum() < promised.predict_set(new[FEATURES]).sum()
 
 
-def test_a_domain_that_comes_back_late_gets_the_thresholds_of_all_its_rows(
-    model,
-    promised,
-    tmp_path,
-    here,
-    small_blocks,  # noqa: ARG001
-):
-    table = grouped()
-    late = pd.concat([table.iloc[20:], table.iloc[:20]], ignore_index=True)
-    path = written(late, tmp_path / "late.csv")
-    assert here("predict", model, path, "--domain", "ward", "--out", tmp_path / "sets.csv")[0] == 0
-    assert np.array_equal(sets_in(tmp_path / "sets.csv"), promised.predict_set(late[FEATURES], domains=late["ward"]))
-
-
-def test_the_rows_of_one_domain_may_span_the_whole_file(model, promised, tmp_path, here, small_blocks):  # noqa: ARG001
-    one = grouped().assign(ward="the only one")
-    path = written(one, tmp_path / "one.csv")
-    assert here("predict", model, path, "--domain", "ward", "--out", tmp_path / "sets.csv")[0] == 0
-    assert np.array_equal(sets_in(tmp_path / "sets.csv"), promised.predict_set(one[FEATURES], domains=one["ward"]))
-
-
 def test_without_domains_thresholds_are_fixed_and_the_option_is_named(model, unpromised, promised, tmp_path, here):
     new = arrivals()
     path, out = written(new, tmp_path / "new.csv"), tmp_path / "sets.csv"

@@ -496,15 +496,6 @@ def test_names_with_markup_are_shown_as_they_are_and_escaped_in_the_page(model, 
         assert escaped in page
 
 
-def test_labels_that_are_text_are_read_as_text(here, tmp_path):
-    table = patients(300, 6)
-    table["outcome"] = table["outcome"].map({"ill": "1", "mild": "2", "well": "unknown"})
-    model, train = tmp_path / "model", written(table, tmp_path / "train.csv")
-    assert here("fit", train, *QUICK, "--out", model)[0] == 0
-    numbers_only = written(table[table["outcome"] != "unknown"], tmp_path / "new.csv")
-    assert here("evaluate", model, numbers_only)[0] == 0
-
-
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
@@ -613,35 +604,10 @@ def test_a_table_of_keys_is_refused(train, tmp_path, refused):
     refused("no column can be learned from", "fit", keys, *ROLES, "--out", tmp_path / "model")
 
 
-def test_an_infinite_number_is_refused_with_its_row(tmp_path, here):
-    table = patients(300, 6)
-    table.loc[7, "pressure"] = np.inf
-    code, _, told = here("fit", written(table, tmp_path / "train.csv"), *QUICK, "--out", tmp_path / "model")
-    assert code == 2
-    assert "column 'pressure' holds an infinite value at row 8" in told.splitlines()[-1]
-    assert not (tmp_path / "model").exists()
-
-
 def test_too_large_a_smallest_cell_is_refused_before_fitting(train, tmp_path, here):
     code, printed, told = here("fit", train, *ROLES, "--min-cell-size", 999, "--out", tmp_path / "model")
     assert (code, printed) == (2, "")
     assert "no label has 999 examples in a domain (at most" in told.splitlines()[-1]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("empty.csv", b"", "empty.csv is empty"),
-        ("header.csv", b"age,ward,outcome\n", "header.csv has columns but no rows"),
-        ("table.xlsx", b"PK\x03\x04", "save a spreadsheet as CSV or Parquet"),
-        ("table.csv", b"PK\x03\x04 spreadsheet", "contains a zip archive or a spreadsheet, not CSV"),
-        ("table.parquet", b"age,ward\n", "is not a Parquet file, despite its extension"),
-        ("table.csv.gz", b"age,ward\n", "table.csv.gz is corrupt or not gzip data"),
-    ],
-)
-def test_a_file_that_is_no_table_is_refused(tmp_path, refused, name, content, message):
-    (tmp_path / name).write_bytes(content)
-    refused(message, "fit", tmp_path / name, *ROLES, "--out", tmp_path / "model")
 
 
 def test_a_refusal_is_one_line_from_a_process_too(train, tmp_path):

@@ -97,3 +97,14 @@ def test_names_that_are_numbers_or_dates_have_an_order(names, are):
     found = in_order(pd.Series(names))
     assert (found is not None) == are
     assert found is None or found[0] < found[1]
+
+
+def test_fit_says_what_misleads_before_it_trains(here, table, tmp_path):
+    rows = pd.read_csv(table).drop(columns=["site", "day"])
+    rows.assign(told=rows["found"] + 0.5).to_csv(tmp_path / "told.csv", index=False)
+    fit = ["fit", tmp_path / "told.csv", *FIT, "--domain", "year", "--no-final-fit", "--out", tmp_path / "model"]
+    said = here(*fit)[2]
+    assert "Note: told gives found away: by itself it tells 100 % of each label" in said
+    assert "To leave out: --drop told" in said
+    assert "Note: Domains drift along year" in said
+    assert "drift along" not in here(*fit, "--order", "year", "--drop", "told")[2]

@@ -12,7 +12,7 @@ import pytest
 
 from domaincover import load
 from domaincover.cli import apply, part_scores
-from domaincover.cli.apply import SetColumns
+from domaincover.cli.apply import listed_sets
 from domaincover.data.tables import open_table
 from domaincover.data.tables.writer import metadata_of
 from domaincover.files import only_writer
@@ -224,8 +224,7 @@ def test_a_second_command_in_the_same_folder_is_refused(tmp_path, refused, model
 def test_sets_of_many_labels_are_listed_as_those_of_few(as_lists):
     sets = np.random.default_rng(0).random((50, 70)) < np.arange(70) / 70
     for n_labels in (1, 3, 70):
-        columns = SetColumns(np.arange(n_labels), [], top=False, scores=False, as_lists=as_lists)
-        found = columns.block(pd.DataFrame(index=range(50)), sets[:, :n_labels])["set"]
+        found = listed_sets(sets[:, :n_labels], np.arange(n_labels), as_json=not as_lists)
         listed = [list(held) if as_lists else json.loads(held) for held in found]
         assert listed == [np.flatnonzero(row).tolist() for row in sets[:, :n_labels]]
 

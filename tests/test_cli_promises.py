@@ -16,7 +16,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from domaincover import ConformalSetClassifier, ERMClassifier, PromisedSetClassifier, TableEncoder, certify, load, save
 from domaincover.saving.models import load_extra
-from tests.wards import LABELS, ROLES, patients, written
+from tests.wards import ROLES, patients, written
 
 QUICK = [*ROLES, "--method", "robust", "--base", "linear"]
 FEATURES = ["age", "pressure"]
@@ -98,13 +98,6 @@ def test_certify_writes_a_certificate_that_names_the_model_and_the_table(model, 
     assert printed.startswith("From 10 domains that the model has not seen")
 
 
-def test_columns_may_have_other_names(model, new, tmp_path, here):
-    other = pd.read_csv(new).rename(columns={"outcome": "truth", "ward": "place"})
-    renamed = written(other, tmp_path / "renamed.csv")
-    roles = ["--label", "truth", "--domain", "place"]
-    assert here("certify", model, renamed, *roles) == here("certify", model, new)
-
-
 def test_seen_domains_are_refused_by_name_with_a_way_out(model, mixed, refused):
     refused("3 of 7 domains were seen in training: ward 6, ward 7, ward 8; a certificate", "certify", model, mixed)
     refused("--unseen-only certifies on the other 4", "certify", model, mixed)
@@ -154,14 +147,6 @@ def test_where_all_or_all_but_one_were_seen_there_is_no_way_out(model, tmp_path,
 )
 def test_what_certify_cannot_do_is_refused(model, new, refused, arguments, message):
     refused(message, "certify", model, new, *arguments)
-
-
-def test_numbers_in_one_table_and_text_in_the_other_are_the_same_wards(tmp_path, refused):
-    table = patients(300, 4).assign(ward=lambda frame: frame["ward"].str.removeprefix("ward ").astype(int))
-    fitted = ERMClassifier(epochs=1, random_state=0).fit(table[FEATURES], table["outcome"], domains=table["ward"])
-    save(fitted, tmp_path / "numbers", extra=EXTRA)
-    as_text = written(table.assign(ward=table["ward"].astype(str)), tmp_path / "text.parquet")
-    refused("4 of 4 domains were seen in training: 1, 2, 3, 4;", "certify", tmp_path / "numbers", as_text)
 
 
 def test_a_pipeline_is_certified_by_the_domains_of_its_last_step(tmp_path, new, mixed, here, refused):
@@ -258,10 +243,6 @@ def test_plan_is_json_on_request(here):
 )
 def test_what_cannot_be_planned_is_refused(refused, arguments, message):
     refused(message, "plan", *arguments)
-
-
-def test_labels_are_those_of_the_model(model, new, here):
-    assert list(as_json(here("certify", model, new, "--format", "json")[1])["labels"]) == LABELS
 
 
 def test_a_promised_model_is_certified_on_the_cells_that_its_promise_counts(here, tmp_path):

@@ -223,3 +223,17 @@ def test_what_predicts_no_sets_is_refused_by_name():
 
 def test_a_scorer_says_what_it_is():
     assert repr(min_recall_scorer) == "<median min recall of the sets over domains>"
+
+
+def test_domains_of_a_pipeline_set_thresholds_and_it_adapts_by_its_last_step():
+    data = GaussianDomains.of_paper(4).sample(14, 100, np.random.default_rng(0))
+    promised = PromisedSetClassifier(LogisticRegression(), few_labels=(), random_state=0)
+    pipeline = make_pipeline(StandardScaler(), promised)
+    pipeline.fit(data.examples, data.labels, promisedsetclassifier__domains=data.domains)
+    inner, scaled = pipeline[-1], pipeline[:-1].transform(data.examples)
+    expected = inner.predict_set(scaled, domains=data.domains)
+    assert np.array_equal(predict_set(pipeline, data.examples, data.domains), expected)
+    one = inner.adapt(scaled[data.domains == 3])
+    assert one.predict_set(scaled[:5]).shape == (5, 2)
+    with pytest.raises(InputError, match="ConformalSetClassifier has no promise"):
+        predict_set(conformal().fit(X, Y, domains=DOMAINS), X, DOMAINS)

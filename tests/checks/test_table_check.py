@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from domaincover import InputError, check_table
-from domaincover.calibration.order_statistics import domains_needed
 from domaincover.checks.column_check import bins_of, domain_leak, label_leak
 
 N_DOMAINS, N_ROWS = 12, 100
@@ -171,16 +170,12 @@ def test_identifiers_constants_empty_columns_and_texts_are_pointed_out():
 # What is possible
 
 
-@pytest.mark.parametrize("n_domains", [1, 2, 8, 12, 13, 60])
-def test_the_routes_promise_what_the_domains_allow(n_domains):
+@pytest.mark.parametrize(("n_domains", "beside", "alone"), [(2, "0.5", "0.666"), (12, "0.9", "0.923")])
+def test_the_highest_promise_is_what_the_domains_allow(n_domains, beside, alone):
     rows = np.arange(200 * n_domains)
-    routes = check_table(pd.DataFrame({"noise": rows % 7}), rows % 2, rows // 200).routes
-    (highest,) = (route for route in routes if route.name.endswith("--hold-out-domains 0"))
-    confidence = float(highest.name.split()[2])
-    assert confidence == pytest.approx(n_domains / (n_domains + 1), abs=1e-3)
-    if n_domains > 1:
-        left = n_domains - max(1, round(n_domains / 4))  # a quarter is held out to evaluate
-        assert routes[0].is_open is (left >= domains_needed(0.9))
+    told = check_table(pd.DataFrame({"noise": rows % 7}), rows % 2, rows // 200).reach
+    assert f"--domain-confidence {beside} beside an evaluation, and {alone} without one" in told
+    assert f"{n_domains} of all have them" in told
 
 
 def test_one_label_in_all_rows_is_rejected():

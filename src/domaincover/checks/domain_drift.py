@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from domaincover.errors import InputError
 
 FEWEST_DOMAINS = 9
+DRIFTS = "Domains drift along"
 N_ORDERS = 1999  # random orders that the real one is compared with
 SURELY = 0.001  # a table without order is reported once in a thousand
 

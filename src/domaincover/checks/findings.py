@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from domaincover.calibration.order_statistics import domains_needed
 from domaincover.checks.column_check import GIVEN_AWAY, MOST_CATEGORIES, ColumnCheck
-from domaincover.checks.domain_drift import Drift
+from domaincover.checks.domain_drift import DRIFTS, Drift
 from domaincover.data.identity import in_words, look_alikes
 from domaincover.promises.plans import Reach, domains_with_enough
 from domaincover.terminal.text import counted, listed
@@ -20,7 +20,7 @@ HARMS: tuple[Harm, ...] = ("stops", "misleads", "weakens", "note")
 NEARLY = 0.95  # mean recall of labels from which a single column is suspicious
 TELLS_DOMAIN = 0.9  # share of rows
 MOST_NAMES = 6
-HOLD_OUT_DOMAINS, HOLD_OUT_ROWS = 0.25, 0.2  # the defaults of `fit`
+HOLD_OUT_DOMAINS = 0.25  # the default of `fit`
 CONFIDENCE = 0.9
 
 
@@ -54,14 +54,6 @@ class Cells(NamedTuple):
     def enough(self) -> NDArray[np.int64]:
         """In how many domains each label counts."""
         return domains_with_enough(self.counts, self.min_cell_size)
-
-
-class Route(NamedTuple):
-    """One way to use the table: whether it is open (None: depends on which domains are held out), and why."""
-
-    name: str
-    is_open: bool | None
-    words: str
 
 
 def findings_of(
@@ -125,7 +117,7 @@ def _drift(cells: Cells, drift: Drift | None) -> Iterator[Finding]:
     if drift is not None:
         rises = "rises" if drift.correlation > 0 else "falls"
         found = f"rank correlation {drift.correlation:.2f}, p {drift.p_value:.2g}"
-        what = f"Domains drift along {cells.domain}: {drift.what} {rises} ({found})."
+        what = f"{DRIFTS} {cells.domain}: {drift.what} {rises} ({found})."
         advice = f"If new domains come later, a promise from domains drawn at random fails: fit --order {cells.domain}."
         yield Finding("misleads", what, advice)
 
@@ -231,35 +223,14 @@ def _percent(share: float) -> str:
     return f"{100 * share:.3g} %" if share < 0.9995 else "100 %"
 
 
-def routes_of(cells: Cells) -> tuple[Route, ...]:
-    """Return what the domains of a table allow: which promise, with which option of `fit`."""
-    beside, highest = Reach(len(cells.domain_names), HOLD_OUT_DOMAINS), _highest(Reach(len(cells.domain_names)), cells)
-    n_evaluate = beside.n_evaluate
-    if not n_evaluate:
-        return (highest,)
-    return _default(cells, n_evaluate), _highest(beside, cells), highest
-
-
-def _default(cells: Cells, n_evaluate: int) -> Route:
-    """Return the route that `fit` takes without options: it promises where one label is in domains enough."""
-    most, needed = int(cells.enough.max()), domains_needed(CONFIDENCE)
-    # Of the domains to fit on, some rows are held out too; in the worst case all held-out domains have the label.
-    surely = int(domains_with_enough((1 - HOLD_OUT_ROWS) * cells.counts, cells.min_cell_size).max()) - n_evaluate
-    have = f"{most} domains have {cells.min_cell_size} rows or more of a label, {n_evaluate} domains are held out to"
-    if most < needed:
-        words = f"aims at the target without a promise: {have} evaluate; a promise of {CONFIDENCE:g} needs {needed}."
-        return Route("fit", False, words)
-    enough = "" if surely >= needed else " if enough remain"
-    words = f"promises {CONFIDENCE:g}{enough}: {have} evaluate, and {needed} are needed."
-    return Route("fit", True if surely >= needed else None, words)
-
-
-def _highest(reach: Reach, cells: Cells) -> Route:
-    beside = "beside an evaluation" if reach.n_evaluate else "at all, without an evaluation"
-    is_rare = (cells.enough < reach.n_domains).any()
-    rare = "; --on-infeasible pool, since not every label is in all of them" if is_rare else ""
-    return Route(
-        f"fit --domain-confidence {reach.highest}{'' if reach.n_evaluate else ' --hold-out-domains 0'}",
-        reach.n_domains > 1,
-        f"the highest promise {beside}: {reach.n_left} domains calibrate{rare}.",
+def reach_in_words(cells: Cells) -> str:
+    """Say which promises the domains of a table allow, and with which options of `fit`."""
+    n_domains, needed, most = len(cells.domain_names), domains_needed(CONFIDENCE), int(cells.enough.max())
+    beside, alone = Reach(n_domains, HOLD_OUT_DOMAINS), Reach(n_domains)
+    pool = " Not every label is in all of them: add --on-infeasible pool." if (cells.enough < n_domains).any() else ""
+    return (
+        f"fit promises {CONFIDENCE:g} where {needed} domains have {cells.min_cell_size} rows or more of a label, "
+        f"beside the {beside.n_evaluate} of {n_domains} held out to evaluate; {most} of all have them. The highest "
+        f"promise is --domain-confidence {beside.highest} beside an evaluation, and {alone.highest} without one "
+        f"(--hold-out-domains 0).{pool}"
     )

@@ -35,13 +35,7 @@ UNKNOWN, EMPTY = -1, -2  # codes of categories
 OTHER_UNIT = 4.0  # times the usual size of values
 SMALLEST_SPREAD = 1e-3
 Codes = NDArray[np.int64]
-
-
-class DomainStatistics(NamedTuple):
-    """Statistics of one column in each domain, domains × statistics, and their standard errors; NaN says nothing."""
-
-    values: Values
-    errors: Values
+Statistics = tuple[Values, Values]  # domains × statistics, NaN where nothing is known, and their standard errors
 
 
 @dataclass(frozen=True)
@@ -74,7 +68,7 @@ class NumberProfile:
         """Return a column's values as numbers, NaN where missing."""
         return _numbers(column, self.kind)
 
-    def by_domain(self, values: Values, codes: Codes, n_domains: int, *, among_themselves: bool) -> DomainStatistics:
+    def by_domain(self, values: Values, codes: Codes, n_domains: int, *, among_themselves: bool) -> Statistics:
         """Return the share missing, location and spread on a bent scale, and the share out of range, by domain.
 
         A domain of training is compared with the range of the others (`among_themselves`).
@@ -97,7 +91,7 @@ class NumberProfile:
         found = np.stack([missing, location, spread, outside], axis=1)
         found[missing == 1, 1:3] = np.nan
         errors = [1 / np.sqrt(n_rows), np.sqrt(variance / counts), np.sqrt(0.5 / counts), 1 / np.sqrt(n_rows)]
-        return DomainStatistics(found, np.stack(errors, axis=1))
+        return found, np.stack(errors, axis=1)
 
     def in_words(self, statistic: str, values: Values) -> str:
         """Say how values differ from training in a statistic."""
@@ -151,7 +145,7 @@ class CategoryProfile:
         codes = column.astype(object).map(category_text, na_action="ignore").map(place).fillna(UNKNOWN)
         return np.asarray(codes.where(column.notna(), EMPTY), dtype=np.int64)
 
-    def by_domain(self, values: Codes, codes: Codes, n_domains: int, *, among_themselves: bool) -> DomainStatistics:
+    def by_domain(self, values: Codes, codes: Codes, n_domains: int, *, among_themselves: bool) -> Statistics:
         """Return the shares missing and unknown, and the distance of the shares of categories, by domain."""
         n_levels, seen = len(self.levels), values >= 0
         n_rows = np.maximum(np.bincount(codes, minlength=n_domains), 1)
@@ -163,10 +157,11 @@ class CategoryProfile:
         usual = others / np.maximum(others.sum(axis=1, keepdims=True), 1e-12)
         distance = np.abs(table / known - usual).sum(axis=1) / 2 * (table.sum(axis=1) > 0)
         noise = np.sqrt(usual * (1 - usual) / known).sum(axis=1) / 2
-        found = [missing / n_rows, unknown / n_rows, distance]
-        return DomainStatistics(
-            np.stack(found, axis=1), np.stack([1 / np.sqrt(n_rows), 1 / np.sqrt(n_rows), noise], axis=1)
+        found, errors = (
+            [missing / n_rows, unknown / n_rows, distance],
+            [1 / np.sqrt(n_rows), 1 / np.sqrt(n_rows), noise],
         )
+        return np.stack(found, axis=1), np.stack(errors, axis=1)
 
     def in_words(self, statistic: str, values: Codes) -> str:
         """Say how categories differ from training in a statistic."""
@@ -329,10 +324,9 @@ class InputProfile(NamedTuple):
 
     def _is_empty(self, values: Values) -> NDArray[np.bool_]:
         """Return which domains lack a column that hardly any domain of training lacks."""
+        n = self.n_domains + 1
         is_missing = np.array([name == "missing" for column in self.columns for name in column.statistics])
-        is_rare = (1 + self.share_empty * self.n_domains) / (self.n_domains + 1) <= max(
-            ALARMS, 1 / (self.n_domains + 1)
-        )
+        is_rare = 1 + self.share_empty * self.n_domains <= max(ALARMS * n, 1)
         return is_missing & is_rare & (values == 1)
 
     def _shifted(self, values: Values) -> NDArray[np.bool_]:
@@ -384,9 +378,9 @@ def _statistics(
     among_themselves: bool = False,
 ) -> tuple[Values, Values]:
     """Return the statistics of all columns, domains × statistics, and by how much chance alone may move each."""
-    parts: list[DomainStatistics] = [
+    parts: list[Statistics] = [
         column.by_domain(values, codes, n_domains, among_themselves=among_themselves)
         for column, values in zip(columns, own, strict=True)
     ]
-    errors = np.concatenate([part.errors for part in parts], axis=1)
-    return np.concatenate([part.values for part in parts], axis=1), _floors(columns) + 2 * errors
+    values, errors = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
+    return values, _floors(columns) + 2 * errors

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from domaincover.checks.column_check import ColumnCheck, Subject, check_column
 from domaincover.checks.domain_drift import Drift, drift_of, in_order
-from domaincover.checks.findings import Cells, Finding, Route, findings_of, routes_of
+from domaincover.checks.findings import Cells, Finding, findings_of, reach_in_words
 from domaincover.checks.seen_rows import domains_alike, row_hashes
 from domaincover.data.columns import plain_table
 from domaincover.data.dataset import Coded, check_min_cell_size, code_names, count_cells, one_dimensional, texts
@@ -24,22 +24,21 @@ from domaincover.options import MIN_CELL_SIZE
 from domaincover.terminal.text import counted, wrapped
 
 HARM_WORDS = {"stops": "Stops a fit", "misleads": "Misleads", "weakens": "Weakens", "note": "Good to know"}
-OPEN = {True: "yes", False: "no", None: "maybe"}
 
 
 @dataclass(frozen=True, eq=False)
 class TableCheck:
     """What a table allows, and what to change in it; `check_table` makes it.
 
-    `findings` come in the order of harm: what stops a fit, what misleads it, what weakens it, and notes. `routes` say
-    which promises and certificates the domains allow.
+    `findings` come in the order of harm: what stops a fit, what misleads it, what weakens it, and notes. `reach` says
+    which promises the domains allow.
     """
 
     cells: Cells
     n_rows: int
     columns: tuple[ColumnCheck, ...]
     findings: tuple[Finding, ...]
-    routes: tuple[Route, ...]
+    reach: str
     n_rows_compared: int
 
     @property
@@ -61,7 +60,8 @@ class TableCheck:
             "n_rows_compared": self.n_rows_compared,
             **self.cells._asdict(),
             "counts": self.cells.counts.tolist(),
-            **{name: [part._asdict() for part in getattr(self, name)] for name in ("findings", "columns", "routes")},
+            **{name: [part._asdict() for part in getattr(self, name)] for name in ("findings", "columns")},
+            "reach": self.reach,
         }
 
     def to_json(self) -> str:
@@ -71,10 +71,7 @@ class TableCheck:
     def text(self, width: int = 100, *, for_shell: bool = False) -> str:
         """Return the findings and what is possible, as lines; for a shell, advice in options of `fit`."""
         found = _findings(self.findings, width, for_shell) or [["Nothing to change was found."]]
-        possible = ["What will be possible"]
-        for route in self.routes:
-            possible += _lines(f"{route.name}: {route.words}", width, f"{OPEN[route.is_open]:>5}  ", " " * 7)
-        parts = [_lines(_size(self), width), *found, possible, _lines(_limits(self), width)]
+        parts = [_lines(_size(self), width), *found, _lines(self.reach, width), _lines(_limits(self), width)]
         return "\n\n".join("\n".join(lines) for lines in parts)
 
     def __str__(self) -> str:
@@ -147,7 +144,7 @@ def check_table(
             _domains_alike(features, columns, cells, of_domains.codes),
             _drift(features, columns, cells, of_domains, random_state),
         ),
-        routes=routes_of(cells),
+        reach=reach_in_words(cells),
         n_rows_compared=len(subject.sample),
     )
 

@@ -29,7 +29,6 @@ from domaincover.criteria import Sets
 from domaincover.data import tables
 from domaincover.data.dataset import code_names, texts
 from domaincover.data.identity import canonical_texts
-from domaincover.data.tables import Table
 from domaincover.data.tables.arrow_tables import PartTable
 from domaincover.data.tables.writer import metadata_of, write_table
 from domaincover.errors import InputError
@@ -38,64 +37,31 @@ from domaincover.predictors.calibrated_predictors import last_step
 from domaincover.predictors.names import label_codes
 from domaincover.predictors.set_predictor import predict_set, unwrapped
 
-Predicted = tuple[pd.DataFrame, Sets, NDArray[Any] | None, NDArray[Any] | None]  # copies, sets, top labels, scores
+Predicted = tuple[pd.DataFrame, Sets, Any, Any]  # copies, sets, top labels, scores
 ORIGIN, SIZES = "domaincover.origin", "domaincover.sizes"
 NO_GROUP = ""  # rows without a value in the column of groups
 PLAIN = (str, bool, int, float)
 
 
-class SetColumns:
-    """Arranges sets of labels as columns beside copied ones (`ids`), and counts their sizes.
+def listed_sets(sets: Sets, classes: NDArray[Any], *, as_json: bool) -> Any:
+    """Return each set as a list of labels, or as JSON such as ["mild", "severe"], made once for equal sets.
 
-    A set is a list of labels: a list column in Parquet, JSON such as ["mild", "severe"] in text files, so that labels
-    with commas and spaces stay apart.
+    Labels with commas and spaces stay apart.
     """
-
-    def __init__(self, classes: NDArray[Any], ids: Sequence[str], *, top: bool, scores: bool, as_lists: bool) -> None:
-        self.ids, self._classes = list(ids), classes
-        self._top, self._as_lists = top, as_lists
-        labels, names = classes.tolist(), texts(classes.tolist())
-        self._labels = labels if all(type(label) in PLAIN for label in labels) else names
-        self._flags = [f"in_set[{name}]" for name in names]
-        self._score_names = [f"score[{name}]" for name in names] if scores else []
-        self.sizes = np.zeros(len(classes) + 1, dtype=np.int64)  # how many sets have 0, 1, … labels
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the columns beside those that are copied."""
-        return [*self._flags, "set", "set_size", *(["top"] if self._top else []), *self._score_names]
-
-    def block(
-        self, kept: pd.DataFrame, sets: Sets, top: NDArray[Any] | None = None, scores: NDArray[Any] | None = None
-    ) -> pd.DataFrame:
-        """Return the columns of some rows, beside those that are copied."""
-        sizes = sets.sum(axis=1)
-        self.sizes += np.bincount(sizes, minlength=len(self.sizes))
-        written: list[Any] = [*sets.T, self._lists(sets, sizes), sizes]
-        written += [top] if self._top else []
-        written += [*scores.T] if self._score_names and scores is not None else []
-        return kept[self.ids].assign(**dict(zip(self.names, written, strict=True)))
-
-    def empty(self, kept: pd.DataFrame | None = None) -> pd.DataFrame:
-        """Return the columns without rows; those that are copied are text, or as they are given."""
-        kept = pd.DataFrame(columns=self.ids, dtype=str) if kept is None else kept
-        none = np.empty((0, len(self._flags)))
-        return self.block(kept, none.astype(bool), self._classes[:0], none)
-
-    def _lists(self, sets: Sets, sizes: NDArray[np.int64]) -> Any:
-        """Return each set as a list, or as JSON, which is made once for equal sets."""
-        if self._as_lists:
-            members = pa.array(self._labels).take(pa.array(np.nonzero(sets)[1]))
-            lists = pa.ListArray.from_arrays(pa.array(np.append(0, sizes.cumsum()), pa.int32()), members)
-            return pd.array(lists, dtype=pd.ArrowDtype(lists.type))
-        distinct, which = np.unique(sets, axis=0, return_inverse=True)
-        held = ([label for label, is_in in zip(self._labels, row, strict=True) if is_in] for row in distinct)
-        return np.array([json.dumps(labels, ensure_ascii=False) for labels in held], dtype=object)[which]
+    labels = classes.tolist()
+    labels = labels if all(type(label) in PLAIN for label in labels) else texts(labels)
+    if not as_json:
+        members = pa.array(labels).take(pa.array(np.nonzero(sets)[1]))
+        lists = pa.ListArray.from_arrays(pa.array(np.append(0, sets.sum(axis=1).cumsum()), pa.int32()), members)
+        return pd.array(lists, dtype=pd.ArrowDtype(lists.type))
+    distinct, which = np.unique(sets, axis=0, return_inverse=True)
+    held = ([label for label, is_in in zip(labels, row, strict=True) if is_in] for row in distinct)
+    return np.array([json.dumps(labels, ensure_ascii=False) for labels in held], dtype=object)[which]
 
 
 @dataclass(frozen=True)
 class WriteSets:
-    """Write a part's sets; with `scratch`, by the thresholds of its domains, which are there.
+    """Write a part's sets beside copied columns; with `scratch`, by the thresholds of its domains, which are there.
 
     `out` is the folder of the parts that are written, or the only file.
     """
@@ -113,47 +79,62 @@ class WriteSets:
         """Return how many sets have 0, 1, … labels; a part that an earlier call has finished is left as it is."""
         path, of_folder, about = self.place_of(part), getattr(part.table, "folder_values", {}), None
         ids = [name for name in self.ids if name not in of_folder]  # the others are given by the folder's name
-        written = self.columns(ids, as_lists=path.name.lower().endswith((".parquet", ".pq")))
+        n_by_size = np.zeros(len(self.model.load().classes_) + 1, dtype=np.int64)
         if isinstance(part.table, PartTable):
             origin, before = self._origin(part), metadata_of(path)
             if before.get(ORIGIN) == origin:
                 return np.array(json.loads(before[SIZES]))
-            about = lambda: {ORIGIN: origin, SIZES: json.dumps(written.sizes.tolist())}  # noqa: E731
-        write_table(path, self._blocks(part, written), about)
-        return written.sizes
+            about = lambda: {ORIGIN: origin, SIZES: json.dumps(n_by_size.tolist())}  # noqa: E731
+        as_json = not path.name.lower().endswith((".parquet", ".pq"))
+        write_table(path, self._blocks(part, ids, n_by_size, as_json=as_json), about)
+        return n_by_size
 
     def place_of(self, part: NumberedPart) -> Path:
         """Return where a part is written."""
         return self.out / part.table.name if isinstance(part.table, PartTable) else self.out
 
-    def columns(self, ids: Sequence[str], *, as_lists: bool) -> SetColumns:
-        """Return what arranges sets as columns."""
-        return SetColumns(self.model.load().classes_, ids, top=self.top, scores=self.scores, as_lists=as_lists)
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns beside those that are copied."""
+        names = texts(self.model.load().classes_.tolist())
+        scores = [f"score[{name}]" for name in names] if self.scores else []
+        return [*(f"in_set[{name}]" for name in names), "set", "set_size", *(["top"] if self.top else []), *scores]
 
     def _origin(self, part: NumberedPart) -> str:
         """Return a digest of all that a part's sets depend on."""
         options = [self.domain, list(self.ids), self.top, self.scores]
         return digest_of(self.model.digest, digest_of_part(part), options, self.rows_digest)
 
-    def _blocks(self, part: NumberedPart, written: SetColumns) -> Iterator[pd.DataFrame]:
-        table = part.table
+    def _blocks(
+        self, part: NumberedPart, ids: Sequence[str], n_by_size: NDArray[np.int64], *, as_json: bool
+    ) -> Iterator[pd.DataFrame]:
+        """Yield the rows that are written, and count their sets by size."""
+        classes, names = self.model.load().classes_, self.column_names
+        for kept, sets, top, scores in self._predicted(part, ids):
+            sizes = sets.sum(axis=1)
+            n_by_size += np.bincount(sizes, minlength=len(n_by_size))
+            written: list[Any] = [*sets.T, listed_sets(sets, classes, as_json=as_json), sizes]
+            written += [top] if self.top else []
+            written += [*scores.T] if self.scores else []
+            yield kept[list(ids)].assign(**dict(zip(names, written, strict=True)))
+
+    def _predicted(self, part: NumberedPart, ids: Sequence[str]) -> Iterator[Predicted]:
+        model, table = self.model.load(), part.table
         if not table.has_rows:
-            yield written.empty(table.no_copies(written.ids) if isinstance(table, PartTable) else None)
-            return
-        blocks = self._predicted(table, written.ids) if self.scratch is None else self._adapted(part, written.ids)
-        for kept, sets, top, scores in blocks:
-            yield written.block(kept, sets, top, scores)
+            kept = table.no_copies(ids) if isinstance(table, PartTable) else pd.DataFrame(columns=list(ids), dtype=str)
+            none = np.empty((0, len(model.classes_)))
+            yield kept, none.astype(bool), model.classes_[:0], none
+        elif self.scratch is not None:
+            yield from self._adapted(part, self.scratch, ids)
+        else:
+            for X, kept in ModelColumns.of(model, table).blocks(table, ids):
+                inner, transformed = unwrapped(model, X)
+                top = inner.predict(transformed) if self.top else None
+                scores = inner.label_scores(transformed) if self.scores else None
+                yield kept, inner.predict_set(transformed), top, scores
 
-    def _predicted(self, table: Table, ids: Sequence[str]) -> Iterator[Predicted]:
-        model = self.model.load()
-        for X, kept in ModelColumns.of(model, table).blocks(table, ids):
-            inner, transformed = unwrapped(model, X)
-            top = inner.predict(transformed) if self.top else None
-            scores = inner.label_scores(transformed) if self.scores else None
-            yield kept, inner.predict_set(transformed), top, scores
-
-    def _adapted(self, part: NumberedPart, ids: Sequence[str]) -> Iterator[Predicted]:
-        rows, start, classes = ScoresOfPart.of(Path(str(self.scratch)), part), 0, self.model.load().classes_
+    def _adapted(self, part: NumberedPart, scratch: Path, ids: Sequence[str]) -> Iterator[Predicted]:
+        rows, start, classes = ScoresOfPart.of(scratch, part), 0, self.model.load().classes_
         for _, kept in part.table.blocks(tables.ROWS_AT_ONCE, [str(self.domain)], copied=ids):
             own = slice(start, start + len(kept))
             scores, start = rows.scores[own], own.stop

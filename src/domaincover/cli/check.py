@@ -90,6 +90,7 @@ def learned_input(model: Any, X: Any, domains: Any, *, fingerprints: bool) -> di
     """Return what is kept of training rows to compare new ones with; nothing for images and texts."""
     from domaincover.checks.input_profile import InputProfile
     from domaincover.checks.seen_rows import SeenRows
+    from domaincover.data.columns import plain_table
     from domaincover.data.disk_table import DiskTable
     from domaincover.data.encoding import evenly_spaced
 
@@ -98,7 +99,7 @@ def learned_input(model: Any, X: Any, domains: Any, *, fingerprints: bool) -> di
         return {}
     rows = evenly_spaced(len(X), MOST_ROWS)
     own = X[rows].read() if isinstance(X, DiskTable) else X.iloc[rows]
-    own, own_domains = _plain(own, kinds, spellings), domains.iloc[rows]
+    own, own_domains = plain_table(own[list(kinds)], spellings), domains.iloc[rows]
     profile = InputProfile.learn(own, own_domains, kinds)
     seen = SeenRows.of(own, own_domains, kinds) if fingerprints else None
     kept = {"profile": profile, "seen_rows": seen}
@@ -125,6 +126,7 @@ def compared_input(saved: SavedModel, data: Table, domain: str | None) -> tuple[
     """Return a line about rows that were in training, and how columns differ from training."""
     from domaincover.checks.input_profile import InputProfile
     from domaincover.checks.seen_rows import SeenRows
+    from domaincover.data.columns import plain_table
 
     extra = saved.extra()
     kept, domain = extra.get("input", {}), domain or extra.get("settings", {}).get("domain")
@@ -132,7 +134,7 @@ def compared_input(saved: SavedModel, data: Table, domain: str | None) -> tuple[
     if not kinds or not data.has_rows:
         return None, ()
     X, domains = _rows_of(saved, data, domain)
-    own = _plain(X, kinds, spellings)
+    own = plain_table(X[list(kinds)], spellings)
     seen = SeenRows.from_dict(kept["seen_rows"]).note(own, kinds) if "seen_rows" in kept else None
     found = InputProfile.from_dict(kept["profile"]).differences(own, domains) if "profile" in kept else ()
     return seen, found
@@ -145,12 +147,6 @@ def _compared_columns(model: Any) -> tuple[dict[str, Any], dict[str, str]]:
     encoder = input_encoder_of(model)
     kinds = {str(name): kind for name, kind in getattr(encoder, "kinds_", {}).items() if kind in COMPARED}
     return kinds, {str(name): way for name, way in getattr(encoder, "spellings_", {}).items() if str(name) in kinds}
-
-
-def _plain(X: pd.DataFrame, kinds: dict[str, Any], spellings: dict[str, str]) -> pd.DataFrame:
-    from domaincover.data.columns import plain_table
-
-    return plain_table(X[list(kinds)], spellings)
 
 
 def _rows_of(saved: SavedModel, data: Table, domain: str | None) -> tuple[pd.DataFrame, pd.Series[Any] | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -295,8 +296,8 @@ def evaluated(options: EvaluationOptions, by: str | None = None) -> Evaluation:
         data.check_column(by, "--by")
     inner, adapts, found, parts = last_step(fitted), can_adapt(fitted), None, parts_of(data)
     runs = PartRuns(options.workers or 1, hasattr(data, "parts"))
-    with warnings_as_notes(), TemporaryDirectory(prefix="domaincover-") as folder:
-        scratch = Path(folder) if adapts else None
+    with warnings_as_notes(), TemporaryDirectory(prefix="domaincover-") if adapts else nullcontext() as folder:
+        scratch = None if folder is None else Path(folder)
         if scratch is not None:
             found = adapted_table(runs, saved, domain, parts, scratch)
         reports = reports_of(runs, CountSets(saved, label, domain, scratch, by), parts, options.min_cell_size)

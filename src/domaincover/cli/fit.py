@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +67,8 @@ def fit(options: FitOptions) -> None:
         if is_model(options.out):
             say(f"Note: {options.out} holds a model, which this one will replace.")
         say("\n".join(kinds_in_words(training.X)) if network is None else network.in_words(options.training.device))
+        for line in _misleading(training, options, order):
+            say(line)
         if promise is not None:
             say(promise)
         if network is not None and network.learns(options.training.device) == "all":
@@ -77,6 +79,23 @@ def fit(options: FitOptions) -> None:
         extra["input"] = learned_input(fitted, training.X, training.domains, fingerprints=options.fingerprints)
         save(fitted, options.out, extra=extra)
     say_model(options.out, f" --domain {shlex.quote(str(options.domain))}" if can_adapt(fitted) else "")
+
+
+def _misleading(training: LabelledTable, options: FitOptions, order: Sequence[Any] | None) -> list[str]:
+    """Return what `check` calls misleading, as notes; nothing of images, texts and tables on disk."""
+    import pandas as pd
+
+    from domaincover.checks.domain_drift import DRIFTS
+    from domaincover.checks.table_check import check_table
+
+    if not isinstance(training.X, pd.DataFrame) or options.sources.column is not None or training.n_domains < 2:
+        return []
+    found = [each for each in check_table(*training, random_state=options.seed).findings if each.harm == "misleads"]
+    return [
+        f"Note: {each.what} {each.advice}{' To leave out: --drop ' + each.drop[0] if each.drop else ''}"
+        for each in found
+        if order is None or not each.what.startswith(DRIFTS)
+    ]
 
 
 def _say_time_left(model: SetClassifier, n_domains: int, options: FitOptions) -> None:

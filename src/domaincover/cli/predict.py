@@ -106,7 +106,7 @@ def predict(options: PredictOptions) -> None:
         saved, out if is_standard_stream(out) else out.absolute(), ids, options.top, options.scores, domain
     )
     for name in ids:
-        if name in step.columns(ids, as_lists=False).names:
+        if name in step.column_names:
             raise InputError(f"--id {name!r} is also the name of a column that predict writes; rename it in {table}.")
     for note in data.notes:
         say(note)
@@ -138,7 +138,7 @@ def _write(step: WriteSets, parts: Sequence[NumberedPart], runs: PartRuns) -> tu
     from domaincover.files import only_writer, remove_unfinished, write_whole
 
     adapted: AdaptedNames | None = None
-    sizes = step.columns([], as_lists=False).sizes
+    sizes: Any = 0
     with only_writer(step.out) if runs.in_parts else nullcontext():
         if runs.in_parts:
             with suppress(OSError):  # it must not stand beside parts of another model

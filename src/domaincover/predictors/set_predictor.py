@@ -194,8 +194,11 @@ def unwrapped(model: Any, X: Any) -> tuple[Any, Any]:
     return model, X
 
 
-def predict_set(model: Any, X: Any) -> Sets:
+def predict_set(model: Any, X: Any, domains: Any = None) -> Sets:
     """Return the sets of a set classifier, or of a pipeline or search that ends in one.
+
+    With `domains`, the rows of each domain set the thresholds of a `PromisedSetClassifier`. To adapt a pipeline to one
+    domain: `pipeline[-1].adapt(pipeline[:-1].transform(X), y)`.
 
     >>> from sklearn import config_context
     >>> from sklearn.linear_model import LogisticRegression
@@ -214,4 +217,10 @@ def predict_set(model: Any, X: Any) -> Sets:
     (2400, 2)
     """
     model, X = unwrapped(model, X)
-    return model.predict_set(X)
+    if domains is None:
+        return model.predict_set(X)
+    if not hasattr(model, "can_adapt"):
+        raise InputError(
+            f"{type(model).__name__} has no promise that domains could set thresholds for; leave them out."
+        )
+    return model.predict_set(X, domains=domains)

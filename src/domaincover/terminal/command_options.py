@@ -80,17 +80,6 @@ def _made(options: type[Options], given: Mapping[str, Any]) -> Options:
     return options(**values)
 
 
-def with_commas(names: Callable[[], Iterable[str]]) -> Completion:
-    """Complete the last of several names separated by commas; names given before are not offered again."""
-
-    def complete(ctx: typer.Context, incomplete: str) -> list[str]:  # noqa: ARG001
-        before = incomplete.rpartition(",")[0]
-        given = before.split(",") if before else []
-        return [",".join([*given, name]) for name in names() if name not in given]
-
-    return complete
-
-
 def one_of(names: Callable[[], Iterable[str]]) -> Completion:
     """Complete one name."""
     return lambda ctx, incomplete: [name for name in names() if name.startswith(incomplete)]  # noqa: ARG005

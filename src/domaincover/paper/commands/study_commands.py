@@ -14,7 +14,7 @@ import typer
 
 from domaincover.errors import InputError
 from domaincover.options import FigureFormat, TableStyle
-from domaincover.terminal.command_options import argument, one_of, option, takes, with_commas
+from domaincover.terminal.command_options import argument, one_of, option, takes
 from domaincover.terminal.messages import if_stopped
 
 ALL, LIST, REAL = "all", "list", "real"
@@ -59,7 +59,7 @@ class StudyOptions:
     datasets: str = option(
         "These data sets instead of the experiment's, with commas; groups: synthetic, installable, wilds, real.",
         "",
-        autocompletion=with_commas(dataset_names),
+        autocompletion=one_of(dataset_names),
     )
     assignments: list[str] | None = option(
         "Set a key of the TOML file, as in --set epochs=10 --set methods=erm,set-cover; may be repeated.",
