@@ -39,7 +39,7 @@ from domaincover.evaluation import DomainReport, domain_report
 from domaincover.options import ThresholdKind
 from domaincover.predictors.calibrated_predictors import last_step
 from domaincover.predictors.interval_report import IntervalReport
-from domaincover.predictors.names import as_column
+from domaincover.predictors.set_predictor import as_column
 from domaincover.promises.verdict import Verdict, verdict_lines
 
 if TYPE_CHECKING:

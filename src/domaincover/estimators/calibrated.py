@@ -32,7 +32,7 @@ from domaincover.predictors.calibrated_predictors import (
     last_step,
     log_scores_for,
 )
-from domaincover.predictors.names import label_codes
+from domaincover.predictors.set_predictor import label_codes
 from domaincover.promises.certificates import seen_among
 
 Fitted = tuple[Any, Part]  # an estimator, the rows that it was fitted on, and those that it scores

@@ -19,8 +19,7 @@ from torch.nn import functional
 from domaincover.calibration.order_statistics import cell_thresholds, order_ranks
 from domaincover.criteria import Criterion
 from domaincover.data.dataset import DomainDataset
-from domaincover.data.examples import LazyExamples, fingerprint
-from domaincover.data.feature_cache import model_key
+from domaincover.data.examples import LazyExamples, fingerprint, model_key
 from domaincover.errors import InputError
 from domaincover.networks.threads import one_thread
 from domaincover.training.batches import DomainBatches, ShuffledBatches, make_pool, no_longer_readable, score

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from domaincover import datasets
-from domaincover.data.feature_cache import default_cache_folder
+from domaincover.data.examples import default_cache_folder
 from domaincover.data.synthetic import GaussianDomains
 from domaincover.datasets import DatasetTable
 from domaincover.errors import InputError, suggestion

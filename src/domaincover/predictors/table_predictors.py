@@ -18,8 +18,7 @@ from domaincover.networks.dense_layers import DenseLayers
 from domaincover.networks.threads import in_threads, n_threads
 from domaincover.predictors.calibrated_predictors import ReadsColumns
 from domaincover.predictors.forest import Forest
-from domaincover.predictors.names import check_fitted
-from domaincover.predictors.set_predictor import MostLikelyLabel, SetPredictor
+from domaincover.predictors.set_predictor import MostLikelyLabel, SetPredictor, check_fitted
 
 ROWS_AT_ONCE = 16_384  # scored per block, so that encoded rows stay in the processor's cache
 
