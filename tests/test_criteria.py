@@ -155,7 +155,7 @@ def test_a_mapping_may_name_labels_by_their_text():
 @pytest.mark.parametrize(
     ("name", "target", "message"),
     [
-        ("recall", 0.9, "criterion must be 'min-recall' or 'coverage', got 'recall'"),
+        ("recall", 0.9, "criterion must be one of 'min-recall', 'coverage', got 'recall'"),
         ("coverage", {"sick": 0.9}, "counts all labels together and has one target"),
         ("min-recall", {}, "names no label"),
         ("min-recall", {"sick": 95}, "must lie between 0 and 1, got 95"),

@@ -78,7 +78,7 @@ def test_with_coverage_all_rows_of_a_domain_that_counts_are_sized():
 
 
 def test_other_rows_to_size_are_refused():
-    with pytest.raises(InputError, match="sized_rows must be 'all' or 'counted', got 'some'"):
+    with pytest.raises(InputError, match="sized_rows must be one of 'all', 'counted', got 'some'"):
         domain_report(np.ones((1, 3), bool), np.array([0]), np.array([0]), LABELS, ("a",), sized_rows="some")
 
 

@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from domaincover.data.disk_table import DiskTable as DiskTable
     from domaincover.data.encoding import TableEncoder as TableEncoder
     from domaincover.data.synthetic import GaussianDomains as GaussianDomains
-    from domaincover.data.tables.image_folder import image_folder as image_folder
+    from domaincover.data.tables.table import image_folder as image_folder
     from domaincover.errors import InputError as InputError
     from domaincover.estimators.assessment import Assessment as Assessment
     from domaincover.estimators.assessment import assess as assess
     from domaincover.estimators.conformal import ConformalSetClassifier as ConformalSetClassifier
-    from domaincover.estimators.image_network import ImageNetwork as ImageNetwork
+    from domaincover.estimators.image_and_text_networks import ImageNetwork as ImageNetwork
+    from domaincover.estimators.image_and_text_networks import TextNetwork as TextNetwork
     from domaincover.estimators.intervals import PromisedIntervalRegressor as PromisedIntervalRegressor
     from domaincover.estimators.mean import MeanClassifier as MeanClassifier
     from domaincover.estimators.promised import PromisedSetClassifier as PromisedSetClassifier
@@ -27,13 +28,12 @@ if TYPE_CHECKING:
         DomainGeneralizationClassifier as DomainGeneralizationClassifier,
     )
     from domaincover.estimators.single_label import ERMClassifier as ERMClassifier
-    from domaincover.estimators.text_network import TextNetwork as TextNetwork
     from domaincover.evaluation import DomainReport as DomainReport
     from domaincover.evaluation import domain_report as domain_report
     from domaincover.exporting.onnx_models import export_onnx as export_onnx
     from domaincover.exporting.onnx_models import onnx_inputs as onnx_inputs
-    from domaincover.predictors.names import to_label_lists as to_label_lists
     from domaincover.predictors.set_predictor import predict_set as predict_set
+    from domaincover.predictors.set_predictor import to_label_lists as to_label_lists
     from domaincover.promises.certificates import Certificate as Certificate
     from domaincover.promises.certificates import certify as certify
     from domaincover.promises.plans import plan_domains as plan_domains
@@ -55,7 +55,7 @@ _HOMES = {
     "DomainReport": "evaluation",
     "ERMClassifier": "estimators.single_label",
     "GaussianDomains": "data.synthetic",
-    "ImageNetwork": "estimators.image_network",
+    "ImageNetwork": "estimators.image_and_text_networks",
     "InputError": "errors",
     "MeanClassifier": "estimators.mean",
     "PromisedIntervalRegressor": "estimators.intervals",
@@ -63,21 +63,21 @@ _HOMES = {
     "SetCoverClassifier": "estimators.set_cover",
     "SetCoverLoss": "training.objectives",
     "TableEncoder": "data.encoding",
-    "TextNetwork": "estimators.text_network",
+    "TextNetwork": "estimators.image_and_text_networks",
     "TrainingRun": "training.settings",
     "assess": "estimators.assessment",
     "certify": "promises.certificates",
     "check_table": "checks.table_check",
     "domain_report": "evaluation",
     "export_onnx": "exporting.onnx_models",
-    "image_folder": "data.tables.image_folder",
+    "image_folder": "data.tables.table",
     "load": "saving.models",
     "onnx_inputs": "exporting.onnx_models",
     "plan_domains": "promises.plans",
     "predict_set": "predictors.set_predictor",
     "save": "saving.models",
     "summary_table": "report.domain_table",
-    "to_label_lists": "predictors.names",
+    "to_label_lists": "predictors.set_predictor",
 }
 
 __all__ = list(_HOMES)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.data.dataset import merge_small_cells, texts
-from domaincover.errors import InputError
+from domaincover.errors import InputError, check_choice
 from domaincover.options import CriterionName
 
 Sets = NDArray[np.bool_]
@@ -190,9 +190,7 @@ class Criterion(NamedTuple):
 
 def check_criterion(name: str, target_recall: Any) -> None:
     """Reject an unknown criterion, and targets that are not between 0 and 1."""
-    if name not in get_args(CriterionName):
-        known = " or ".join(map(repr, get_args(CriterionName)))
-        raise InputError(f"criterion must be {known}, got {name!r}.")
+    check_choice("criterion", name, get_args(CriterionName))
     if not isinstance(target_recall, Mapping):
         check_target_recall(target_recall)
         return

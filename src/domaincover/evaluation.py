@@ -24,15 +24,15 @@ from domaincover.criteria import (
     size_by_lot,
 )
 from domaincover.data.dataset import Coded, cell_of, chosen_cell_size, code_names, count_cells, texts
-from domaincover.errors import InputError
+from domaincover.errors import InputError, check_choice
 from domaincover.options import SizedRows, ThresholdKind
+from domaincover.terminal.text import listed
 
 if TYPE_CHECKING:
     import altair as alt
     import pandas as pd
 
 ROWS_AT_ONCE = 2**16
-MOST_NAMES = 5
 
 
 @dataclass(frozen=True)
@@ -238,8 +238,7 @@ class DomainReport:
         texts_of_labels = texts(self.label_names)
         labels = [texts_of_labels[k] for k in np.flatnonzero(np.isnan(self.recall).all(axis=0))]
         said = [
-            f"{what}{'' if len(names) == 1 else 's'} {', '.join(names[:MOST_NAMES])}"
-            + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
+            f"{what}{'' if len(names) == 1 else 's'} {listed(names, 5)}"
             for what, names in (("label", labels), ("domain", texts(self.left_out)))
             if names
         ]
@@ -269,8 +268,7 @@ class DomainReport:
     def summary(self, target_recall: TargetRecall | None = None) -> Summary:
         """Reduce the table over domains; `target_recall` is a number, a mapping by label, or None for its own."""
         judged = self.under(target_recall)
-        min_recall = judged.min_recall
-        p10, q25, median, q75 = np.quantile(min_recall, [0.1, 0.25, 0.5, 0.75])
+        worst, p10, q25, median, q75 = np.quantile(judged.min_recall, [0, 0.1, 0.25, 0.5, 0.75])
         size_q25, size_median, size_q75 = np.quantile(judged.set_size, [0.25, 0.5, 0.75])
         return Summary(
             n_domains=len(judged.domain_names),
@@ -279,7 +277,7 @@ class DomainReport:
             min_recall_q25=float(q25),
             min_recall_q75=float(q75),
             min_recall_p10=float(p10),
-            min_recall_worst=float(min_recall.min()),
+            min_recall_worst=float(worst),
             set_size=float(size_median),
             set_size_q25=float(size_q25),
             set_size_q75=float(size_q75),
@@ -369,8 +367,7 @@ def domain_report(
     count; with coverage, it is the number of a domain's examples. Set sizes and the rates of empty and single-label
     sets are means over all examples of a domain, or, with `sized_rows="counted"`, over those in cells that count.
     """
-    if sized_rows not in get_args(SizedRows):
-        raise InputError(f"sized_rows must be 'all' or 'counted', got {sized_rows!r}.")
+    check_choice("sized_rows", sized_rows, get_args(SizedRows))
     sets = np.asarray(sets)
     if sets.dtype != bool or sets.ndim != 2 or (label_names is not None and sets.shape[1] != len(label_names)):
         n_labels = "" if label_names is None else f"{len(label_names)} "

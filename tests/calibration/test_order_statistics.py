@@ -221,10 +221,10 @@ def test_a_confidence_that_is_no_share_is_refused_in_one_line(rule, confidence, 
 
 
 @pytest.mark.parametrize(
-    ("rule", "known"), [(order_thresholds, "'raise' or 'widen'"), (joint_thresholds, "'raise' or 'widen' or 'pool'")]
+    ("rule", "known"), [(order_thresholds, "'raise', 'widen'"), (joint_thresholds, "'raise', 'widen', 'pool'")]
 )
 def test_a_typing_mistake_in_on_infeasible_is_rejected_even_where_all_is_feasible(rule, known):
-    with pytest.raises(InputError, match=rf"^on_infeasible must be {known}, got 'widne'\.$"):
+    with pytest.raises(InputError, match=rf"^on_infeasible must be one of {known}, got 'widne'; did you mean widen\?$"):
         rule(*one_row_cells([9, 9]), 0.5, 0.9, on_infeasible="widne")
 
 

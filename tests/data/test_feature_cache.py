@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domaincover.data import feature_cache
-from domaincover.data.feature_cache import (
+from domaincover.data import examples
+from domaincover.data.examples import (
     FeatureCache,
     array_keys,
     default_cache_folder,
@@ -84,7 +84,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
 
 
 def test_items_are_found_among_many_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(feature_cache, "FILE_ITEMS", 4)
+    monkeypatch.setattr(examples, "FILE_ITEMS", 4)
     texts = [f"{number}" for number in range(50)]
     FeatureCache(tmp_path).features("m", text_keys(texts), 2, Lengths(texts))
     assert len(files(tmp_path)) == 13
@@ -165,7 +165,7 @@ def test_a_file_of_another_width_counts_as_damaged(tmp_path):
 
 
 def test_features_are_returned_even_where_they_cannot_be_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(feature_cache, "FILE_ITEMS", 1)
+    monkeypatch.setattr(examples, "FILE_ITEMS", 1)
     (tmp_path / "file").write_text("")
     with pytest.warns(UserWarning, match="features are not kept: cannot write") as told:
         features = FeatureCache(tmp_path / "file").features("m", text_keys(TEXTS), 2, Lengths(TEXTS, 1))

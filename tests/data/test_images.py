@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from domaincover.data.readers import ImageReader, load_or_reason, unreadable_images
-from domaincover.data.tables.image_folder import image_folder
+from domaincover.data.tables.table import image_folder
 from domaincover.errors import InputError
 
 

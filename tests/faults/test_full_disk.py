@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from domaincover import ERMClassifier, InputError, load
-from domaincover.data.feature_cache import FeatureCache, text_keys
+from domaincover.data.examples import FeatureCache, text_keys
 from domaincover.files import write_whole
 from domaincover.paper.runner import plan_studies, run_study
 from domaincover.training.settings import TrainingRun

@@ -12,7 +12,7 @@ import pytest
 
 from domaincover import load
 from domaincover.cli import main
-from domaincover.data.feature_cache import default_cache_folder
+from domaincover.data.examples import default_cache_folder
 from domaincover.data.tables import open_table
 from domaincover.files import write_whole
 from domaincover.paper.collect import collect

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from domaincover.data.readers import ImageReader, check_texts
-from domaincover.data.tables.image_folder import image_folder
+from domaincover.data.tables.table import image_folder
 from tests.fuzz.answers import answer, is_refused
 from tests.fuzz.damage import few, flipped, positions
 

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from domaincover import ConformalSetClassifier, ERMClassifier, InputError, load, save, to_label_lists
 from domaincover.data.dataset import code_names
-from domaincover.predictors.names import label_codes
+from domaincover.predictors.set_predictor import label_codes
 from tests.fuzz.answers import answer, is_refused
 from tests.fuzz.damage import few
 

@@ -3,8 +3,7 @@ import pytest
 import torch
 from torch import nn
 
-from domaincover.data.examples import Block, LazyExamples
-from domaincover.data.feature_cache import FeatureCache, text_keys
+from domaincover.data.examples import Block, FeatureCache, LazyExamples, text_keys
 from domaincover.data.readers import check_texts
 from domaincover.estimators.source_network import features_by_block
 from domaincover.networks.text_models import text_backbone

@@ -245,7 +245,7 @@ def test_a_domain_seen_in_training_is_refused_whether_number_or_text(name, seen)
 
 
 def test_of_many_seen_domains_a_few_are_named():
-    with pytest.raises(InputError, match=r"9 of 9 domains were seen in training \(0, 1, 2, 3, 4 and 4 more\)"):
+    with pytest.raises(InputError, match=r"9 of 9 domains were seen in training \(0, 1, 2, 3, 4, … and 4 more\)"):
         certify(perfect(9), TARGET, seen_domains=range(20))
 
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from domaincover.criteria import NO_GROUP, Criterion, as_criterion, check_share, checked_codes, hits_needed
 from domaincover.data.dataset import cell_of, check_min_cell_size
-from domaincover.errors import InputError
+from domaincover.errors import InputError, check_choice
 from domaincover.options import OnInfeasible, OnRareLabel
 
 Thresholds = NDArray[np.float64]
@@ -180,9 +180,7 @@ def check_feasible(
     `n_by_cell` is domains × labels, 0 where a cell is smaller than `min_cell_size`. With "widen", such labels are to be
     in every set; with "pool", where a rule can, their rows are pooled. A warning names them.
     """
-    known = get_args(OnRareLabel) if can_pool else get_args(OnInfeasible)
-    if on_infeasible not in known:
-        raise InputError(f"on_infeasible must be {' or '.join(map(repr, known))}, got {on_infeasible!r}.")
+    check_choice("on_infeasible", on_infeasible, get_args(OnRareLabel) if can_pool else get_args(OnInfeasible))
     n_domains_with = np.count_nonzero(n_by_cell, axis=0)
     asked = np.broadcast_to(confidence, n_domains_with.shape)
     for value in np.unique(confidence).tolist():

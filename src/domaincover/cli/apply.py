@@ -34,8 +34,7 @@ from domaincover.data.tables.writer import metadata_of, write_table
 from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport, Tallies, tallied
 from domaincover.predictors.calibrated_predictors import last_step
-from domaincover.predictors.names import label_codes
-from domaincover.predictors.set_predictor import predict_set, unwrapped
+from domaincover.predictors.set_predictor import label_codes, predict_set, unwrapped
 
 Predicted = tuple[pd.DataFrame, Sets, Any, Any]  # copies, sets, top labels, scores
 ORIGIN, SIZES = "domaincover.origin", "domaincover.sizes"

@@ -132,7 +132,7 @@ def _label_gain(options: EvaluateOptions, found: Evaluation) -> pd.DataFrame:
     from domaincover.cli.inputs import ModelColumns
     from domaincover.cli.part_scores import SavedModel, inner_model, scored_rows
     from domaincover.predictors.domain_record import sets_with_labels
-    from domaincover.predictors.names import coded_domains, label_codes
+    from domaincover.predictors.set_predictor import coded_domains, label_codes
 
     parts = [part.strip() for part in str(options.few_labels).split(",")]
     if not all(part.isdecimal() and int(part) >= 1 for part in parts):

@@ -13,6 +13,8 @@ from collections.abc import Collection, Hashable, Iterable
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from domaincover.terminal.text import listed
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -117,8 +119,7 @@ def in_words(pairs: Collection[tuple[Any, Any]]) -> str:
     >>> in_words([("001 ", "001"), ("h1", "H1")])
     "'001 ' looks like '001', 'h1' looks like 'H1'"
     """
-    said = [f"{name!r} looks like {other!r}" for name, other in [*pairs][:MOST_NAMES]]
-    return ", ".join(said) + (f" and {len(pairs) - MOST_NAMES} more" if len(pairs) > MOST_NAMES else "")
+    return listed([f"{name!r} looks like {other!r}" for name, other in pairs], MOST_NAMES)
 
 
 def look_alike_line(names: Collection[Hashable], what: str) -> str | None:

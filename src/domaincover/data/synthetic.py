@@ -6,13 +6,13 @@ Z_e ~ U[low, high], Y ~ Bernoulli(1/2), X = Y·(mean + Z_e·direction) + N(0, Σ
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from domaincover.data.dataset import DomainDataset
-from domaincover.errors import InputError
+from domaincover.errors import InputError, check_choice
 from domaincover.options import Covariance
 
 SPREAD_OF_DEVIATIONS = 0.05  # of a domain's standard deviations under random covariance (the paper's)
@@ -41,8 +41,7 @@ class GaussianDomains:
             raise InputError(f"the range of the domains must not be empty or infinite, got {self.low} to {self.high}.")
         if not 0 < self.deviation < np.inf:
             raise InputError(f"deviation must be above 0 and finite, got {self.deviation}.")
-        if self.covariance not in ("shared", "random"):
-            raise InputError(f"covariance must be 'shared' or 'random', got {self.covariance!r}.")
+        check_choice("covariance", self.covariance, get_args(Covariance))
 
     @classmethod
     def of_paper(cls, n_features: int, covariance: Covariance = "shared") -> GaussianDomains:

@@ -19,8 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from domaincover.data.dataset import code_names
 from domaincover.data.identity import look_alike_line
 from domaincover.errors import InputError
-from domaincover.predictors.names import as_column, as_names, coded_domains
-from domaincover.predictors.set_predictor import SetPredictor
+from domaincover.predictors.set_predictor import SetPredictor, as_column, as_names, coded_domains
 
 USED_METHODS = ("fit", "predict_set", "predict", "predict_proba", "label_scores", "domain_report", "certify", "save")
 

@@ -22,7 +22,7 @@ from domaincover.errors import InputError
 from domaincover.estimators.promised import PromisedSetClassifier
 from domaincover.evaluation import DomainReport, domain_report
 from domaincover.predictors.domain_record import sets_with_labels
-from domaincover.predictors.names import label_codes
+from domaincover.predictors.set_predictor import label_codes
 
 if TYPE_CHECKING:
     import pandas as pd

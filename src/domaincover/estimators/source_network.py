@@ -18,12 +18,14 @@ from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
 from domaincover.data.encoding import TableEncoder
-from domaincover.data.examples import LazyExamples, Reader, default_workers
-from domaincover.data.feature_cache import (
+from domaincover.data.examples import (
     Compute,
     FeatureCache,
+    LazyExamples,
+    Reader,
     array_keys,
     default_cache_folder,
+    default_workers,
     file_keys,
     model_key,
     text_keys,

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from domaincover.errors import InputError, check_installed
 from domaincover.files import write_whole
-from domaincover.predictors.names import check_fitted
-from domaincover.predictors.set_predictor import SetPredictor
+from domaincover.predictors.set_predictor import SetPredictor, check_fitted
 
 if TYPE_CHECKING:
     import pandas as pd

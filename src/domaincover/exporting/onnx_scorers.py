@@ -26,7 +26,7 @@ from domaincover.predictors.calibrated_predictors import (
     MeanPredictor,
 )
 from domaincover.predictors.forest import Forest
-from domaincover.predictors.names import label_codes
+from domaincover.predictors.set_predictor import label_codes
 from domaincover.predictors.table_predictors import NetworkPredictor, SetCoverPredictor, SingleLabelPredictor
 
 LOWEST_TREE_PROBABILITY = 1e-30  # its logarithm stands for that of 0

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from domaincover import datasets
-from domaincover.data.feature_cache import default_cache_folder
+from domaincover.data.examples import default_cache_folder
 from domaincover.data.synthetic import GaussianDomains
 from domaincover.datasets import DatasetTable
 from domaincover.errors import InputError, suggestion
@@ -267,7 +267,7 @@ def wilds_dataset(
 
 
 def _image_network(data: NaturalData, values: Mapping[str, Any], as_authors: bool) -> Any:
-    from domaincover.estimators.image_network import ImageNetwork
+    from domaincover.estimators.image_and_text_networks import ImageNetwork
 
     is_imagenet = silent_choices(as_authors).image_transform == "imagenet"
     given = {key: values[key] for key in ("max_unreadable",) if key in values}
@@ -283,8 +283,8 @@ def _image_network(data: NaturalData, values: Mapping[str, Any], as_authors: boo
 
 
 def _text_network(data: NaturalData, values: Mapping[str, Any], as_authors: bool) -> Any:
+    from domaincover.estimators.image_and_text_networks import TextNetwork
     from domaincover.estimators.source_network import backbone_of
-    from domaincover.estimators.text_network import TextNetwork
 
     if (reason := lacking_network(data, values)) is not None:
         raise InputError(f"{data.name}: {reason}")

@@ -16,7 +16,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from domaincover.data.identity import canonical_texts, typed_names
 from domaincover.data.readers import are_pixels, check_texts
 from domaincover.data.tables import open_table
-from domaincover.data.tables.image_folder import image_folder
+from domaincover.data.tables.table import image_folder
 from domaincover.datasets import DatasetTable
 from domaincover.errors import InputError, check_choice, suggestion
 from domaincover.paper.catalogue import check_free

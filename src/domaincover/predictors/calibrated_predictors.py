@@ -19,8 +19,7 @@ from domaincover.calibration.order_statistics import confidence_text, order_rank
 from domaincover.criteria import Sets, TargetRecall, sets_from_scores, single_label_sets
 from domaincover.errors import InputError
 from domaincover.options import Calibration, CriterionName
-from domaincover.predictors.names import check_fitted, label_codes, n_rows_of
-from domaincover.predictors.set_predictor import MostLikelyLabel, SetPredictor
+from domaincover.predictors.set_predictor import MostLikelyLabel, SetPredictor, check_fitted, label_codes, n_rows_of
 
 KEPT_BITS = 40
 LEAVES_OUT = ("cross-fit", "jackknife-minmax")  # calibrations with an estimator for each group of domains left out

@@ -30,7 +30,7 @@ from domaincover.data.dataset import texts
 from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport, Tallies, tallied
 from domaincover.predictors.calibrated_predictors import Scored, promised_apart
-from domaincover.predictors.names import as_names, coded_domains, label_codes
+from domaincover.predictors.set_predictor import as_names, coded_domains, label_codes
 from domaincover.promises.certificates import seen_among
 from domaincover.promises.verdict import HeldOut, Verdict, judged, residual_ranks
 from domaincover.terminal.text import cut, listed
@@ -125,14 +125,13 @@ The promise may not hold there.'
     unusual = np.flatnonzero(p_values <= level)
     if len(unusual) == 0:
         return None
-    lowest = unusual[np.argsort(p_values[unusual], kind="stable")][:MOST_UNUSUAL]
+    lowest = unusual[np.argsort(p_values[unusual], kind="stable")]
     shown = texts([names[row] for row in lowest])
     named = [f"{cut(name, LONGEST_NAME)} (p = {p_values[row]:.2g})" for name, row in zip(shown, lowest, strict=True)]
-    more = f", … and {len(unusual) - len(lowest)} more" if len(unusual) > len(lowest) else ""
     verb = "domain is" if len(names) == 1 else "domains is" if len(unusual) == 1 else "domains are"
     return (
         f"{len(unusual)} of {len(names)} {verb} unlike those that calibrated (p ≤ {level:.2g}; {100 * level:.0f} % are "
-        f"so by chance): {', '.join(named)}{more}. The promise may not hold there."
+        f"so by chance): {listed(named, MOST_UNUSUAL)}. The promise may not hold there."
     )
 
 

@@ -13,8 +13,8 @@ from domaincover.calibration.few_labels import FeatureScale
 from domaincover.calibration.interval_thresholds import Prior, Shift, learn_shift
 from domaincover.errors import InputError
 from domaincover.predictors.interval_report import IntervalReport, interval_report
-from domaincover.predictors.names import as_column, check_fitted, coded_domains, n_rows_of
 from domaincover.predictors.promised_predictor import encoded_by
+from domaincover.predictors.set_predictor import as_column, check_fitted, coded_domains, n_rows_of
 from domaincover.promises.certificates import seen_among
 from domaincover.promises.verdict import Verdict, judged
 

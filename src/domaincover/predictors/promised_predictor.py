@@ -41,7 +41,7 @@ from domaincover.predictors.domain_record import (
     recorded,
     verdict_on,
 )
-from domaincover.predictors.names import (
+from domaincover.predictors.set_predictor import (
     ONLY_DOMAIN,
     check_fitted,
     coded_domains,

@@ -32,6 +32,7 @@ from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport
 from domaincover.options import CriterionName, ThresholdKind
 from domaincover.promises.verdict import Verdict
+from domaincover.terminal.text import listed
 
 MOST_NAMES = 5
 AT_TARGET, UNDECIDED, BELOW = 1, 0, -1
@@ -203,9 +204,8 @@ def _check_domains(report: DomainReport, seen_domains: Collection[Hashable] | No
     is_seen = seen_among(report.domain_names, () if seen_domains is None else seen_domains)
     if any(is_seen):
         names = [name for name, known in zip(texts(report.domain_names), is_seen, strict=True) if known]
-        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
         raise InputError(
-            f"{len(names)} of {len(is_seen)} domains were seen in training ({', '.join(names[:MOST_NAMES])}{more}); "
+            f"{len(names)} of {len(is_seen)} domains were seen in training ({listed(names, MOST_NAMES)}); "
             "a certificate is about new domains: leave them out."
         )
     if len(is_seen) < 2:

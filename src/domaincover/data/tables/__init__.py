@@ -32,10 +32,7 @@ from domaincover.data.tables.arrow_tables import (
     names_in,
     part_names,
 )
-from domaincover.data.tables.csv_table import FORMATS, CsvTable
-from domaincover.data.tables.image_folder import ENDINGS as IMAGES
-from domaincover.data.tables.image_folder import ImageTable
-from domaincover.data.tables.table import ROWS_AT_ONCE, Table, reading
+from domaincover.data.tables.table import FORMATS, IMAGE_ENDINGS, ROWS_AT_ONCE, CsvTable, ImageTable, Table, reading
 from domaincover.data.tables.writer import write_table
 from domaincover.errors import InputError
 
@@ -75,9 +72,9 @@ def is_standard_stream(path: Path | str | None) -> bool:
 
 def _open_folder(path: Path) -> Table:
     parts = part_names(path)
-    if parts and (labelled := next((name for name in names_in(path, IMAGES) if name.count("/") == 2), None)):
+    if parts and (labelled := next((name for name in names_in(path, IMAGE_ENDINGS) if name.count("/") == 2), None)):
         raise InputError(f"{path} holds Parquet parts ({parts[0]}) and images ({labelled}); move one kind elsewhere.")
-    if not parts and next(names_in(path, IMAGES), None) is None and (tables := sorted(names_in(path, ENDINGS))):
+    if not parts and next(names_in(path, IMAGE_ENDINGS), None) is None and (tables := sorted(names_in(path, ENDINGS))):
         raise InputError(f"{path} is a folder with {tables[0]}; only Parquet files are read as parts of one table.")
     return PartsTable(path, parts) if parts else ImageTable(path)
 
