@@ -29,10 +29,9 @@ from domaincover.calibration.rules import pooled_thresholds, robust_thresholds
 from domaincover.criteria import sets_from_scores
 from domaincover.data.synthetic import GaussianDomains
 from domaincover.networks.perceptrons import perceptron
-from domaincover.training.batches import ShuffledBatches
+from domaincover.training.batches import MemoryPool, ShuffledBatches
 from domaincover.training.loop import train
 from domaincover.training.objectives import SetCoverLoss
-from domaincover.training.pools import MemoryPool
 from domaincover.training.settings import TrainingSettings
 
 TARGET, BATCH, N_DOMAINS, N_ROWS = 0.9, 128, 25, 2_000

@@ -11,11 +11,10 @@ from benchmarks.measure import Row, ratio
 from domaincover.data.synthetic import GaussianDomains
 from domaincover.networks.perceptrons import perceptron
 from domaincover.options import DomainPenalty
-from domaincover.training.batches import DomainBatches, ShuffledBatches
+from domaincover.training.batches import DomainBatches, MemoryPool, ShuffledBatches
 from domaincover.training.domain_objectives import domain_objective
 from domaincover.training.loop import train
 from domaincover.training.objectives import CrossEntropy
-from domaincover.training.pools import MemoryPool
 from domaincover.training.settings import TrainingSettings
 
 N_DOMAINS, N_ROWS, BATCH, N_LABELS = 25, 400, 128, 2

@@ -21,10 +21,9 @@ from domaincover.data.readers import ImageReader
 from domaincover.estimators.source_network import with_head
 from domaincover.networks.image_models import image_backbone
 from domaincover.networks.perceptrons import linear
-from domaincover.training.batches import ShuffledBatches
+from domaincover.training.batches import ShuffledBatches, make_pool
 from domaincover.training.loop import train
 from domaincover.training.objectives import CrossEntropy, SetCoverLoss
-from domaincover.training.pools import make_pool
 from domaincover.training.settings import TrainingSettings
 
 N_IMAGES, BATCH, SIZE, N_DOMAINS, N_LABELS, REPEATS = 128, 32, 96, 10, 3, 4

@@ -14,10 +14,9 @@ from benchmarks.measure import Row, ratio
 from domaincover import SetCoverClassifier
 from domaincover.data.synthetic import GaussianDomains
 from domaincover.networks.perceptrons import perceptron
-from domaincover.training.batches import ShuffledBatches
+from domaincover.training.batches import MemoryPool, ShuffledBatches
 from domaincover.training.loop import train
 from domaincover.training.objectives import CrossEntropy, SetCoverLoss
-from domaincover.training.pools import MemoryPool
 from domaincover.training.settings import TrainingSettings
 
 N_SEEDS, N_DOMAINS, N_ROWS, BATCH = 5, 25, 2_000, 128

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from domaincover.estimators.assessment import Assessment as Assessment
     from domaincover.estimators.assessment import assess as assess
     from domaincover.estimators.conformal import ConformalSetClassifier as ConformalSetClassifier
-    from domaincover.estimators.image_network import ImageNetwork as ImageNetwork
+    from domaincover.estimators.image_and_text_networks import ImageNetwork as ImageNetwork
+    from domaincover.estimators.image_and_text_networks import TextNetwork as TextNetwork
     from domaincover.estimators.intervals import PromisedIntervalRegressor as PromisedIntervalRegressor
     from domaincover.estimators.mean import MeanClassifier as MeanClassifier
     from domaincover.estimators.promised import PromisedSetClassifier as PromisedSetClassifier
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
         DomainGeneralizationClassifier as DomainGeneralizationClassifier,
     )
     from domaincover.estimators.single_label import ERMClassifier as ERMClassifier
-    from domaincover.estimators.text_network import TextNetwork as TextNetwork
     from domaincover.evaluation import DomainReport as DomainReport
     from domaincover.evaluation import domain_report as domain_report
     from domaincover.exporting.onnx_models import export_onnx as export_onnx
@@ -55,7 +55,7 @@ _HOMES = {
     "DomainReport": "evaluation",
     "ERMClassifier": "estimators.single_label",
     "GaussianDomains": "data.synthetic",
-    "ImageNetwork": "estimators.image_network",
+    "ImageNetwork": "estimators.image_and_text_networks",
     "InputError": "errors",
     "MeanClassifier": "estimators.mean",
     "PromisedIntervalRegressor": "estimators.intervals",
@@ -63,7 +63,7 @@ _HOMES = {
     "SetCoverClassifier": "estimators.set_cover",
     "SetCoverLoss": "training.objectives",
     "TableEncoder": "data.encoding",
-    "TextNetwork": "estimators.text_network",
+    "TextNetwork": "estimators.image_and_text_networks",
     "TrainingRun": "training.settings",
     "assess": "estimators.assessment",
     "certify": "promises.certificates",

@@ -41,7 +41,6 @@ Learn = Literal["auto", LearnedPart]
 TextFeatures = Literal["word-embeddings", "encoder"]
 
 # How training is carried out.
-Precision = Literal["full", "bf16"]
 DEVICES = ("auto", "cpu", "cuda", "mps")  # examples: any device that torch knows is accepted
 
 # Synthetic domains, and what a study writes.

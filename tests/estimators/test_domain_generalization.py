@@ -137,7 +137,6 @@ def test_a_domain_with_two_examples_is_compared(penalty):
         ({"target_recall": 90}, "between 0 and 1, got 90"),
         ({"penalty": "mmd", "network": "linear"}, "no trained layer before its last linear one"),
         ({"penalty": "coral", "network": "linear"}, "no trained layer before its last linear one"),
-        ({"run": TrainingRun(accumulate=2)}, "use accumulate=1"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_line(settings, words):

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from domaincover import InputError, PromisedSetClassifier, assess, load, save
 from domaincover.calibration.adaptation import order_statistic, recency_weights
 from domaincover.estimators.base import Targets
-from domaincover.estimators.folds import places_in_order, plan_parts
+from domaincover.estimators.scorer_fits import places_in_order, plan_parts
 
 YEARS = list(range(1990, 2020))
 

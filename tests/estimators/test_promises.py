@@ -23,8 +23,7 @@ from domaincover import (
     save,
 )
 from domaincover.estimators.base import Targets
-from domaincover.estimators.folds import plan_parts
-from domaincover.estimators.scorer_fits import fit_on_each
+from domaincover.estimators.scorer_fits import fit_on_each, plan_parts
 from domaincover.thresholds import cell_thresholds, order_thresholds
 
 pytestmark = pytest.mark.no_cover  # tests of estimators and rules count these lines

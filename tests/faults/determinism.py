@@ -59,8 +59,7 @@ def conformal(base, rule, calibration):
 
 def on_sources(place):
     """Return estimators on images and texts, and what they learn from, by name."""
-    from domaincover.estimators.image_network import ImageNetwork
-    from domaincover.estimators.text_network import TextNetwork
+    from domaincover.estimators.image_and_text_networks import ImageNetwork, TextNetwork
     from tests.tiny_models import tiny_bert_folder, tiny_resnet_folder
 
     resnet, bert = tiny_resnet_folder(place / "resnet"), tiny_bert_folder(place / "bert", WORDS)

@@ -50,51 +50,6 @@ def test_a_rows_scores_do_not_depend_on_the_rows_beside_it(n_features, hidden, n
     np.testing.assert_array_equal(layers.scores(X[rows]), layers.scores(X)[rows])
 
 
-@each_width
-@settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 1000), scale=st.sampled_from([1e-42, 1e-30, 1e-3, 1.0, 1e3, 1e20]), shift=st.integers(-2, 2))
-def test_with_thresholds_at_scores_or_beside_them_sides_are_exact(n_features, hidden, n_labels, seed, scale, shift):
-    layers, X = layers_of(n_features, hidden, n_labels, seed), rows_of(400, n_features, seed) * np.float32(scale)
-    exact = layers.scores(X)
-    thresholds = exact[seed % len(X)]
-    for _ in range(abs(shift)):
-        thresholds = np.nextafter(thresholds, np.float32(np.inf if shift > 0 else -np.inf))
-    found = layers.scores(X, thresholds)
-    np.testing.assert_array_equal(found < thresholds, exact < thresholds)
-    np.testing.assert_array_equal(np.isposinf(found), np.isposinf(exact))
-
-
-@each_width
-def test_single_precision_errs_by_no_more_than_its_bound(n_features, hidden, n_labels):
-    layers, X = layers_of(n_features, hidden, n_labels), rows_of(3000, n_features)
-    bound = layers._rounding_error(X, np.zeros(n_labels, np.float32))
-    assert (np.abs(layers._passed(X, np.float32) - layers.scores(X)) <= bound).all()
-    assert (bound < 0.01).all()  # of use: scores are around 1
-
-
-@pytest.mark.parametrize("threshold", [np.inf, -np.inf, np.nan])
-def test_beside_thresholds_that_are_no_numbers_sides_are_exact(threshold):
-    big = np.array([[3e38], [1]], np.float32)
-    layers, X = DenseLayers((big,), (np.zeros(2, np.float32),)), np.array([[2], [1], [0], [-2]], np.float32)
-    thresholds = np.array([threshold, 0], np.float32)
-    np.testing.assert_array_equal(layers.scores(X, thresholds) < thresholds, layers.scores(X) < thresholds)
-
-
-def test_rows_in_double_precision_have_exact_sides_too():
-    layers, X = layers_of(10, (64,), 2), rows_of(400, 10).astype(np.float64) / 3
-    for thresholds in layers.scores(X)[:20]:
-        np.testing.assert_array_equal(layers.scores(X, thresholds) < thresholds, layers.scores(X) < thresholds)
-
-
-def test_scores_that_overflow_in_single_precision_are_found_in_double():
-    big = np.float32(1e30)
-    layers = DenseLayers(
-        (np.array([[big], [-big]]), np.array([[big, 0], [-1, 1]], np.float32)), (np.zeros(2, np.float32),) * 2
-    )
-    X, thresholds = np.array([[1e30], [0], [-1e30]], np.float32), np.zeros(2, np.float32)
-    np.testing.assert_array_equal(layers.scores(X, thresholds), layers.scores(X))
-
-
 def test_layers_and_the_network_made_from_them_share_their_weights():
     layers = layers_of(4, (8,), 3)
     network = from_layers(layers)
@@ -114,7 +69,6 @@ def test_scores_beyond_single_precision_are_infinite():
 def test_nothing_has_no_scores():
     nothing = np.empty((0, 4), np.float32)
     assert layers_of(4, (8,), 3).scores(nothing).shape == (0, 3)
-    assert layers_of(4, (8,), 3).scores(nothing, np.zeros(3, np.float32)).shape == (0, 3)
 
 
 @pytest.mark.parametrize(

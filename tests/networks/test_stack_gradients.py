@@ -31,7 +31,7 @@ def gradients_by_hand(networks, examples, slopes):
     stacked = stack(networks)
     for parameter in stacked.parameters():
         parameter.grad = torch.zeros_like(parameter)
-    outputs, backward = stacked.training_pass(examples, DOMAINS, len(slopes) == 2, "full")
+    outputs, backward = stacked.training_pass(examples, DOMAINS, len(slopes) == 2)
     assert not any(output.requires_grad for output in outputs)
     backward(slopes)
     for parameter in stacked.parameters():
@@ -71,7 +71,7 @@ def test_gradients_add_up(hidden):
     stacked = stack(networks)
     for parameter in stacked.parameters():
         parameter.grad = torch.ones_like(parameter)
-    stacked.training_pass(examples, DOMAINS, False, "full").backward(slopes)
+    stacked.training_pass(examples, DOMAINS, False).backward(slopes)
     bias = list(stacked.parameters())[-1]
     torch.testing.assert_close(bias.grad[:, :, 0], 1 + torch.stack([own[-1] for own in expected]))
     weight = next(iter(stacked.parameters()))
@@ -80,4 +80,4 @@ def test_gradients_add_up(hidden):
 
 def test_features_that_no_layer_learns_are_refused():
     with pytest.raises(InputError, match="this network has no trained layer before its last linear one"):
-        stack(drawn_networks()).training_pass(drawn(N_REPLICAS, N_EXAMPLES, N_FEATURES), DOMAINS, True, "full")
+        stack(drawn_networks()).training_pass(drawn(N_REPLICAS, N_EXAMPLES, N_FEATURES), DOMAINS, True)

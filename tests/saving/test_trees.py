@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 
 from domaincover import ConformalSetClassifier, InputError, MeanClassifier, PromisedSetClassifier, TableEncoder, load
 from domaincover.cli import main
-from domaincover.estimators.scorer_fits import CodedLabels
+from domaincover.estimators.fitted_trees import TreesClassifier
 from domaincover.saving.models import load_to_predict, save
 from domaincover.saving.parts import PartsReader
 
@@ -87,7 +87,7 @@ def test_numbers_that_xgboost_rejects_are_coded_too(labels):
     y = np.array(labels)[CODES]
     model = ConformalSetClassifier(booster("xgboost"), random_state=0).fit(X, y, domains=np.arange(900) // 75)
     assert model.classes_.tolist() == labels
-    assert isinstance(model.estimator_, CodedLabels)
+    assert isinstance(model.estimator_, TreesClassifier)
 
 
 def test_labels_from_0_are_left_to_xgboost():

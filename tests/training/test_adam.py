@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from domaincover.training.adam import FlatAdam
+from domaincover.training.loop import FlatAdam
 
 SHAPES = (3, 5, 2), (3, 1, 7), (3,)
 

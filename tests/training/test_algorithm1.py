@@ -13,10 +13,9 @@ from domaincover.estimators.base import generators
 from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.estimators.stacked_fit import fit_together
 from domaincover.networks.perceptrons import linear, perceptron
-from domaincover.training.batches import ShuffledBatches
+from domaincover.training.batches import MemoryPool, ShuffledBatches
 from domaincover.training.loop import train
 from domaincover.training.objectives import SetCoverLoss
-from domaincover.training.pools import MemoryPool
 from domaincover.training.settings import TrainingSettings
 
 from .algorithm1 import Algorithm1

@@ -9,9 +9,8 @@ from torch import nn
 from domaincover import InputError, SetCoverLoss
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import Block, LazyExamples
-from domaincover.training.batches import ShuffledBatches
+from domaincover.training.batches import LazyPool, MemoryPool, ShuffledBatches, make_pool, score
 from domaincover.training.loop import train
-from domaincover.training.pools import LazyPool, MemoryPool, make_pool, score
 from domaincover.training.settings import TrainingSettings
 
 RNG = np.random.default_rng(0)

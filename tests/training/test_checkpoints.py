@@ -9,13 +9,12 @@ from domaincover import GaussianDomains, InputError, SetCoverLoss
 from domaincover.cli.network_options import checkpoints_in
 from domaincover.networks.perceptrons import perceptron
 from domaincover.networks.threads import one_thread
-from domaincover.training.batches import DomainBatches, ShuffledBatches
+from domaincover.training.batches import DomainBatches, MemoryPool, ShuffledBatches
 from domaincover.training.checkpoints import Checkpoints, State
 from domaincover.training.domain_objectives import domain_objective
 from domaincover.training.listeners import Listener
 from domaincover.training.loop import train
 from domaincover.training.objectives import CrossEntropy
-from domaincover.training.pools import MemoryPool
 from domaincover.training.settings import TrainingSettings
 from tests.deep import deep
 

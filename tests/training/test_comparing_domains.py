@@ -11,10 +11,9 @@ from domaincover import GaussianDomains, InputError
 from domaincover.data.dataset import DomainDataset
 from domaincover.networks.perceptrons import linear, perceptron
 from domaincover.networks.threads import one_thread
-from domaincover.training.batches import DomainBatches
+from domaincover.training.batches import DomainBatches, MemoryPool
 from domaincover.training.domain_objectives import IRM, VREx, domain_objective
 from domaincover.training.loop import train
-from domaincover.training.pools import MemoryPool
 from domaincover.training.settings import TrainingSettings
 
 DATA = GaussianDomains.of_paper(10).sample(6, 40, np.random.default_rng(0))
@@ -131,12 +130,6 @@ def test_features_that_are_not_learned_are_refused_in_a_line(penalty, make):
 
 def frozen(layer):
     return layer.requires_grad_(False)
-
-
-def test_batches_in_pieces_are_refused_in_a_line():
-    with pytest.raises(InputError, match=r"use accumulate=1, and lower batch_size if memory is short\.$") as no:
-        train([MAKERS["flat"](0)], dealt(), objective("irm"), TrainingSettings(), accumulate=2)
-    assert "\n" not in str(no.value)
 
 
 @pytest.mark.parametrize("penalty", ["coral", "vrex"])

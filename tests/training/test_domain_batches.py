@@ -7,8 +7,7 @@ import torch
 from domaincover import InputError
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import Block, LazyExamples
-from domaincover.training.batches import DomainBatches
-from domaincover.training.pools import LazyPool, MemoryPool, make_pool
+from domaincover.training.batches import DomainBatches, LazyPool, MemoryPool, make_pool
 
 SIZES = (40, 25, 17, 8, 3, 2, 30)  # of seven domains, two of them smaller than their part of a batch
 DOMAINS = np.random.default_rng(0).permutation(np.repeat(np.arange(len(SIZES)), SIZES))

@@ -10,10 +10,9 @@ from scipy.stats import norm
 
 from domaincover.data.synthetic import GaussianDomains
 from domaincover.networks.perceptrons import perceptron
-from domaincover.training.batches import ShuffledBatches
+from domaincover.training.batches import MemoryPool, ShuffledBatches, score
 from domaincover.training.loop import train
 from domaincover.training.objectives import SetCoverLoss
-from domaincover.training.pools import MemoryPool, score
 from domaincover.training.settings import TrainingSettings
 
 from .exact_optimum import positions_of, smallest_sets

@@ -1,17 +1,13 @@
-import copy
-
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from domaincover import GaussianDomains, InputError, SetCoverLoss, TrainingRun
-from domaincover.networks.perceptrons import linear, perceptron, stack
-from domaincover.training.batches import DomainBatches, ShuffledBatches
-from domaincover.training.domain_objectives import CORAL
+from domaincover import GaussianDomains, InputError, SetCoverLoss
+from domaincover.networks.perceptrons import linear, stack
+from domaincover.training.batches import MemoryPool, ShuffledBatches, score
 from domaincover.training.loop import train
 from domaincover.training.objectives import CrossEntropy
-from domaincover.training.pools import MemoryPool, score
 from domaincover.training.settings import TrainingSettings
 from tests.recall import recall_by_cell
 
@@ -181,59 +177,3 @@ def test_a_target_recall_may_be_a_numpy_number():
 def test_an_empty_batch_is_refused():
     with pytest.raises(InputError, match="batch_size must be at least 1, got 0"):
         batches(batch_size=0)
-
-
-def learned(**how):
-    """Return weights, multipliers and losses after three epochs of SET-COVER; batches of 30 leave one of 10 rows."""
-    network = perceptron(10, 5, 2, np.random.default_rng(1))
-    settings = TrainingSettings(epochs=3, learning_rate=0.01, update_every=4, recall_from="batches")
-    ((history, _),) = train([network], batches(batch_size=30), SetCoverLoss(4, 2, [0.9]), settings, **how)
-    weights = torch.cat([weight.detach().flatten() for weight in network.parameters()])
-    return weights, history.multipliers, history.loss
-
-
-def test_batches_in_pieces_teach_what_whole_ones_do():
-    whole, in_pieces = learned(), learned(accumulate=4)
-    assert np.array_equal(whole[1], in_pieces[1])
-    assert np.allclose(whole[0], in_pieces[0], atol=1e-5)
-    assert np.allclose(whole[2], in_pieces[2], rtol=1e-5)
-
-
-def test_no_piece_of_a_batch_has_a_single_example():
-    sizes = []
-    network = nn.Linear(10, 2)
-    network.register_forward_hook(lambda _, inputs, __: sizes.append(len(inputs[0])) if network.training else None)
-    train([network], batches(batch_size=131), CrossEntropy(), TrainingSettings(epochs=1), accumulate=100)
-    assert sum(sizes) == len(DATA)
-    assert min(sizes) >= 2
-    assert max(sizes) <= 3
-
-
-def test_mixed_precision_learns_nearly_the_same():
-    full, mixed = learned(), learned(precision="bf16")
-    assert mixed[0].dtype == torch.float32
-    assert not torch.equal(full[0], mixed[0])
-    # bfloat16 has 8 bits: scores differ by a part in 256, and Adam moves every weight by at most the rate a step
-    assert torch.allclose(full[0], mixed[0], atol=0.1)
-
-
-def test_mixed_precision_takes_features_too():
-    network = nn.Sequential(nn.Linear(10, 5), nn.ReLU(), nn.Linear(5, 2))
-    before = copy.deepcopy(network.state_dict())
-    rows = [np.arange(len(DATA))]
-    by_domain = DomainBatches(MemoryPool([DATA]), rows, [DATA.domains], 40, [np.random.default_rng(0)])
-    ((history, _),) = train([network], by_domain, CORAL(1.0), TrainingSettings(epochs=1), precision="bf16")
-    assert np.isfinite(history.loss).all()
-    assert not torch.equal(network[0].weight, before["0.weight"])
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"precision": "half"}, "precision must be one of 'full', 'bf16', got 'half'"),
-        ({"accumulate": 0}, "accumulate must be at least 1, got 0"),
-    ],
-)
-def test_ways_to_run_a_training_that_cannot_be_are_refused(options, message):
-    with pytest.raises(InputError, match=message):
-        TrainingRun(**options)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from domaincover.data.dataset import DomainDataset
-from domaincover.training import pools
-from domaincover.training.pools import MemoryPool, ReadAhead
+from domaincover.training import batches
+from domaincover.training.batches import MemoryPool, ReadAhead
 
 N_ROWS, N_FEATURES = 5003, 7  # rows that end within a page, and a file that does
 
@@ -28,7 +28,7 @@ def matrix(tmp_path):
 @pytest.fixture
 def announced(matrix, monkeypatch):
     """The bytes announced by an announcer with blocks of 1,000 rows."""
-    monkeypatch.setattr(pools, "BLOCK_BYTES", 1000 * N_FEATURES * 4)
+    monkeypatch.setattr(batches, "BLOCK_BYTES", 1000 * N_FEATURES * 4)
     with open(matrix.filename, "r+b") as file:
         matrix._mmap = Announced(file.fileno(), 0)
     ahead = ReadAhead.of(matrix)

@@ -5,10 +5,9 @@ from torch import nn
 
 from domaincover import GaussianDomains, InputError, SetCoverLoss
 from domaincover.networks.perceptrons import linear, stack
-from domaincover.training.batches import ShuffledBatches
+from domaincover.training.batches import MemoryPool, ShuffledBatches, score
 from domaincover.training.loop import train
 from domaincover.training.objectives import CrossEntropy, Objective
-from domaincover.training.pools import MemoryPool, score
 from domaincover.training.selection import BestWeights, shortfall
 from domaincover.training.settings import TrainingSettings
 

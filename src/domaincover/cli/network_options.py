@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from domaincover.cli.arguments import column
 from domaincover.errors import InputError
 from domaincover.files import only_writer, remove_unfinished
-from domaincover.options import DEVICES, Learn, Precision, TextFeatures
+from domaincover.options import DEVICES, Learn, TextFeatures
 from domaincover.terminal.command_options import one_of, option
 from domaincover.terminal.messages import if_stopped
 
@@ -103,8 +103,7 @@ class SourceOptions:
         if self.column is None:
             return None
         from domaincover.data.readers import check_files_can_be_read
-        from domaincover.estimators.image_network import ImageNetwork
-        from domaincover.estimators.text_network import TextNetwork
+        from domaincover.estimators.image_and_text_networks import ImageNetwork, TextNetwork
 
         shared: dict[str, Any] = {"learn": self.learn, "download": self.download, "workers": self.workers}
         shared["cache"] = "auto" if self.cache is None else str(self.cache)
@@ -138,8 +137,6 @@ class TrainingOptions:
     checkpoints: Path | None = option("Folder for checkpoints; removed once the model is saved.")
     checkpoint_minutes: float = option("Minutes between checkpoints within an epoch.", 10.0)
     resume: bool = option("Continue from the checkpoints of an interrupted fit.", False)
-    precision: Precision = option("Mixed precision.", "full")
-    accumulate: int = option("Split each batch into so many parts to save memory.", 1, min=1)
     on_disk: bool = option(
         "Train networks without reading the features into memory, from Parquet or Arrow of any size.", False
     )
@@ -150,7 +147,7 @@ class TrainingOptions:
 
         if self.resume and self.checkpoints is None:
             raise InputError("--resume continues from checkpoints; name their folder with --checkpoints.")
-        names = ("checkpoints", "checkpoint_minutes", "resume", "precision", "accumulate")
+        names = ("checkpoints", "checkpoint_minutes", "resume")
         run = TrainingRun(**{name: getattr(self, name) for name in names})
         given: dict[str, Any] = {
             **{name: getattr(self, name) for name in ("epochs", "batch_size", "learning_rate")},

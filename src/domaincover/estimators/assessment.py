@@ -30,10 +30,9 @@ from domaincover.estimators.base import SetClassifier, generators, indexed
 from domaincover.estimators.calibrated import CalibratedSetClassifier
 from domaincover.estimators.conformal import ConformalSetClassifier
 from domaincover.estimators.diagnosis import Diagnosis, diagnose
-from domaincover.estimators.folds import n_folds_of, places_in_order
 from domaincover.estimators.intervals import PromisedIntervalRegressor
 from domaincover.estimators.promised import PromisedSetClassifier
-from domaincover.estimators.scorer_fits import clone_for
+from domaincover.estimators.scorer_fits import clone_for, n_folds_of, places_in_order
 from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.estimators.single_label import DomainGeneralizationClassifier, ERMClassifier
 from domaincover.evaluation import DomainReport, domain_report

@@ -22,8 +22,7 @@ from domaincover.data.dataset import count_cells
 from domaincover.data.identity import in_words, look_alikes
 from domaincover.errors import InputError, check_choice
 from domaincover.estimators.base import SetClassifier, Targets, generators, indexed
-from domaincover.estimators.folds import Part, plan_parts
-from domaincover.estimators.scorer_fits import check_takes_weights, fit_on_each, taken
+from domaincover.estimators.scorer_fits import Part, check_takes_weights, fit_on_each, plan_parts, taken
 from domaincover.networks.threads import one_thread
 from domaincover.options import MIN_CELL_SIZE, Calibration, CriterionName, OnInfeasible, OnRareLabel
 from domaincover.predictors.calibrated_predictors import (

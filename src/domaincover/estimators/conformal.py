@@ -20,8 +20,7 @@ from domaincover.criteria import Criterion, check_share
 from domaincover.errors import InputError
 from domaincover.estimators.base import Targets
 from domaincover.estimators.calibrated import CalibratedSetClassifier, Fitted, cells_of
-from domaincover.estimators.folds import Part
-from domaincover.estimators.scorer_fits import taken
+from domaincover.estimators.scorer_fits import Part, taken
 from domaincover.options import SmallCells
 from domaincover.predictors.calibrated_predictors import LEAVES_OUT, ConformalPredictor, promise_in_words, scores_for
 

@@ -1,4 +1,4 @@
-"""Why a single label fails: labels that overlap, domains that break, or both, domain by domain."""
+"""Why a single label fails: labels that overlap, domains that differ, or both."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.criteria import TargetRecall, share
-from domaincover.data.dataset import texts
 from domaincover.evaluation import DomainReport
 from domaincover.options import CriterionName
 
@@ -17,7 +16,6 @@ Counts = NDArray[np.int64]  # domains × labels, or groups of labels
 SMALLEST_DROP = 0.02  # smallest drop of accuracy that is reported
 BROKEN_BY = 0.1  # a domain breaks where a recall is lower by more than this than in seen domains, beyond chance
 CHANCE = 0.05  # of calling any domain broken where none is
-MOST_NAMES = 5
 
 
 class Diagnosis(NamedTuple):
@@ -26,7 +24,6 @@ class Diagnosis(NamedTuple):
     Domains differ if accuracy drops in new ones, or if some of them break: there, a label's recall is more than ten
     points below its recall in seen domains, beyond chance. `min_recall_seen` is the recall of the hardest label over
     new rows of the seen domains that do not break, together; with coverage as criterion, that of all labels.
-    `by_domain` has the failure in each unseen domain, and `n_broken_seen` is how many of `n_seen` seen domains break.
     """
 
     failure: Failure
@@ -36,22 +33,17 @@ class Diagnosis(NamedTuple):
     min_recall_seen: float
     target_recall: float | dict[str, float]
     criterion: CriterionName
-    by_domain: dict[str, Failure]
-    n_broken_seen: int
-    n_seen: int
+    n_broken: int  # unseen domains that break
+    n_unseen: int
 
     @property
     def drops(self) -> bool:
         """Whether mean accuracy is lower in unseen domains, beyond two standard errors."""
         return self.accuracy_seen - self.accuracy_unseen > max(SMALLEST_DROP, 2 * self.standard_error)
 
-    @property
-    def broken_domains(self) -> list[str]:
-        """The unseen domains that break."""
-        return [name for name, failure in self.by_domain.items() if failure in ("drop", "both")]
-
     def __str__(self) -> str:
-        seen, unseen, hardest = map(_percent, (self.accuracy_seen, self.accuracy_unseen, self.min_recall_seen))
+        shares = self.accuracy_seen, self.accuracy_unseen, self.min_recall_seen
+        seen, unseen, hardest = (f"{100 * part:.0f} %" for part in shares)
         accuracy = f"{seen} on new rows of seen domains, {unseen} in unseen ones"
         what = "labels" if self.criterion == "coverage" else "hardest label"
         overlap = f"even in domains it was trained on, it finds only {hardest} of the {what}"
@@ -60,55 +52,28 @@ class Diagnosis(NamedTuple):
                 f"One label is enough here: a single-label model's accuracy is {accuracy}, "
                 f"and it finds {hardest} of the {what}."
             )
-        if self.failure == "overlap":
-            return f"Labels overlap everywhere: a single-label model's accuracy {self._holds(accuracy)}, but {overlap}."
-        said = [self._drop(accuracy)] if self.drops else []
-        said += [self._breaks(accuracy)] if self.broken_domains else []
-        if self.failure == "drop":
-            return " ".join(said)
-        by_domain = f"By unseen domain: {self._counts()}." if self.broken_domains else ""
-        return " ".join(
-            filter(None, ["Two things go wrong with one label.", *said, f"And labels overlap: {overlap}.", by_domain])
-        )
-
-    def _drop(self, accuracy: str) -> str:
-        return f"Domains differ: a single-label model's accuracy drops in new domains: {accuracy}."
-
-    def _holds(self, accuracy: str) -> str:
-        """Say that accuracy does not drop, or that a drop cannot be told from chance."""
+        holds = f"holds in new domains ({accuracy})"
         if self.accuracy_seen - self.accuracy_unseen > SMALLEST_DROP:
-            return f"is {accuracy}, which so few domains cannot tell apart"
-        return f"holds in new domains ({accuracy})"
-
-    def _breaks(self, accuracy: str) -> str:
-        broken = self.broken_domains
-        shown = ", ".join(broken[:MOST_NAMES])
-        more = f" and {len(broken) - MOST_NAMES} more" if len(broken) > MOST_NAMES else ""
-        what = "coverage" if self.criterion == "coverage" else "recall of a label"
-        also = f"; so do {self.n_broken_seen} of {self.n_seen} seen ones" if self.n_broken_seen else ""
-        holds = "" if self.drops else f" On average, accuracy {self._holds(accuracy)}."
-        return (
-            f"Some domains break: in {len(broken)} of {len(self.by_domain)} unseen ones ({shown}{more}), a "
-            f"single-label model's {what} is more than {100 * BROKEN_BY:.0f} points below that in seen domains{also}."
-            f"{holds}"
-        )
-
-    def _counts(self) -> str:
-        kinds = list(self.by_domain.values())
-        words: dict[Failure, str] = {"overlap": "overlap alone in", "drop": "a break alone in"}
-        words |= {"both": "overlap and a break in", "none": "neither in"}
-        return ", ".join(f"{said} {kinds.count(kind)}" for kind, said in words.items() if kind in kinds)
+            holds = f"is {accuracy}, which so few domains cannot tell apart"
+        if self.failure == "overlap":
+            return f"Labels overlap everywhere: a single-label model's accuracy {holds}, but {overlap}."
+        moves = f"drops in new domains: {accuracy}" if self.drops else holds
+        recall = "coverage" if self.criterion == "coverage" else "a label's recall"
+        below = f"{recall} is more than {100 * BROKEN_BY:.0f} points below that in seen ones"
+        breaks = f"; in {self.n_broken} of {self.n_unseen} unseen ones, {below}" if self.n_broken else ""
+        said = f"Domains differ: a single-label model's accuracy {moves}{breaks}."
+        if self.failure == "drop":
+            return said
+        return f"Two things go wrong with one label. {said} And labels overlap: {overlap}."
 
 
 def diagnose(seen: DomainReport, unseen: DomainReport, target_recall: TargetRecall) -> Diagnosis:
     """Diagnose a single-label model's failure from its reports; a drop counts beyond two standard errors."""
     criterion = seen.under(target_recall).judged_by
     # Of what has a target, over all domains together: the lowest of many recalls from a few rows each is low by chance.
-    reference, broken_seen = _usual_recall(*map(criterion.group_counts, seen.tallies[:2]))
+    reference = _usual_recall(*map(criterion.group_counts, seen.tallies[:2]))
     n, hits = map(criterion.group_counts, unseen.tallies[:2])
-    targets = criterion.group_targets
-    overlaps = np.asarray(((share(hits, n) < targets) & (reference < targets)).any(axis=1))
-    breaks = np.asarray(_broken(n, hits, reference).any(axis=1))
+    n_broken = int(_broken(n, hits, reference).any(axis=1).sum())
     found = Diagnosis(
         failure="none",
         accuracy_seen=float(seen.coverage.mean()),
@@ -117,23 +82,17 @@ def diagnose(seen: DomainReport, unseen: DomainReport, target_recall: TargetReca
         min_recall_seen=float(np.nanmin(reference)),
         target_recall=criterion.plain(seen.label_names),
         criterion=criterion.name,
-        by_domain={
-            name: _failure(overlap=bool(overlaps[k]), drop=bool(breaks[k]))
-            for k, name in enumerate(texts(unseen.domain_names))
-        },
-        n_broken_seen=int(broken_seen.sum()),
-        n_seen=len(broken_seen),
+        n_broken=n_broken,
+        n_unseen=len(n),
     )
-    differs = found.drops or bool(breaks.any())
-    return found._replace(failure=_failure(overlap=bool((reference < targets).any()), drop=differs))
+    overlaps = bool((reference < criterion.group_targets).any())
+    if found.drops or n_broken > 0:
+        return found._replace(failure="both" if overlaps else "drop")
+    return found._replace(failure="overlap" if overlaps else "none")
 
 
-def _failure(*, overlap: bool, drop: bool) -> Failure:
-    return "both" if drop and overlap else "drop" if drop else "overlap" if overlap else "none"
-
-
-def _usual_recall(n: Counts, hits: Counts) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return the recall over seen domains that do not break, and which ones do.
+def _usual_recall(n: Counts, hits: Counts) -> NDArray[np.float64]:
+    """Return the recall over seen domains that do not break.
 
     A model may fail in some domains that it was trained on, where their labels contradict those of others: that is not
     overlap, which is everywhere.
@@ -143,7 +102,7 @@ def _usual_recall(n: Counts, hits: Counts) -> tuple[NDArray[np.float64], NDArray
         reference = share(hits[~broken].sum(axis=0), n[~broken].sum(axis=0))
         more = broken | _broken(n, hits, reference).any(axis=1)
         if more.all() or np.array_equal(more, broken):
-            return reference, broken
+            return reference
         broken = more
 
 
@@ -166,7 +125,3 @@ def _error_of_difference(seen: DomainReport, unseen: DomainReport) -> float:
     between = sum(((side - side.mean()) ** 2).sum() for side in sides) / n_free
     counting = sum((r.coverage * (1 - r.coverage) / r.n).mean() / len(r.n) for r in (seen, unseen))
     return float(np.sqrt(max(between * sum(1 / len(side) for side in sides), counting)))
-
-
-def _percent(part: float) -> str:
-    return f"{100 * part:.0f} %"

@@ -26,6 +26,8 @@ LINKS |= {"binary:logistic": "sigmoid", "multi:softprob": "softmax", "multi:soft
 class TreesClassifier(TreesPredictor, ClassifierMixin, BaseEstimator):
     """A classifier of trees that is kept as arrays once it is fitted: what `load` returns for it.
 
+    XGBoost, which takes only the labels 0, 1, 2, …, is fitted to the places of labels among the sorted ones.
+
     Parameters
     ----------
     estimator : classifier
@@ -35,9 +37,12 @@ class TreesClassifier(TreesPredictor, ClassifierMixin, BaseEstimator):
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
 
-    def fit(self, X: Any, y: Any, **params: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit a clone of the estimator, and keep its trees."""
-        for name, value in learned_trees(clone(self.estimator).fit(X, y, **params)).items():
+        labels, codes = np.unique(np.asarray(y), return_inverse=True)
+        is_coded, weights = takes_codes_only(self.estimator), {"sample_weight": sample_weight}
+        fitted = clone(self.estimator).fit(X, codes if is_coded else y, **({} if sample_weight is None else weights))
+        for name, value in (learned_trees(fitted) | ({"classes_": labels} if is_coded else {})).items():
             setattr(self, name, value)
         return self
 
@@ -53,6 +58,11 @@ class TreesRegressor(NumbersPredictor, RegressorMixin, BaseEstimator):
 
     __init__ = TreesClassifier.__init__
     fit = TreesClassifier.fit
+
+
+def takes_codes_only(model: Any) -> bool:
+    """Tell whether a classifier rejects labels other than 0, 1, 2, …"""
+    return type(model).__name__ == "XGBClassifier"
 
 
 def learned_trees(model: Any) -> dict[str, Any]:

@@ -20,8 +20,7 @@ from domaincover.criteria import check_share, check_target_recall
 from domaincover.data.encoding import TableEncoder, learned_rows
 from domaincover.errors import InputError, check_choice
 from domaincover.estimators.base import generators, indexed
-from domaincover.estimators.folds import DEFAULT_SHARE, FOLDS, Part, folds_of
-from domaincover.estimators.scorer_fits import taken
+from domaincover.estimators.scorer_fits import DEFAULT_SHARE, FOLDS, Part, folds_of, taken
 from domaincover.predictors.interval_predictor import SMALLEST_SCALE, IntervalPredictor, numbers_of, predicted
 from domaincover.predictors.set_predictor import as_names, coded_domains
 

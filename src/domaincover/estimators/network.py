@@ -237,10 +237,10 @@ class NetworkClassifier(_Network):
         inputs: Any = self._inputs
         return inputs.unread_in_words(X, unread) if inputs.reads_sources else super()._unread_in_words(X, unread)
 
-    def _score(self, part: Any, thresholds: NDArray[np.float32] | None) -> NDArray[np.float32]:
+    def _score(self, part: Any) -> NDArray[np.float32]:
         if self._inputs.is_dense:
-            return super()._score(part, thresholds)
-        from domaincover.training.pools import score
+            return super()._score(part)
+        from domaincover.training.batches import score
 
         encoded = self._encoded(part)
         if self._inputs.reads_sources:

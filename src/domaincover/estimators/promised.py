@@ -22,8 +22,7 @@ from domaincover.data.encoding import TableEncoder, learned_rows
 from domaincover.errors import InputError, check_choice
 from domaincover.estimators.base import Targets, generators
 from domaincover.estimators.calibrated import CalibratedSetClassifier, Fitted, ScoredParts, has_probabilities
-from domaincover.estimators.folds import FOLDS, Part, folds_of, places_in_order
-from domaincover.estimators.scorer_fits import taken
+from domaincover.estimators.scorer_fits import FOLDS, Part, folds_of, places_in_order, taken
 from domaincover.options import LabelRows, OnRareLabel, PromiseCalibration
 from domaincover.predictors.calibrated_predictors import Scored
 from domaincover.predictors.domain_record import calibration_residuals

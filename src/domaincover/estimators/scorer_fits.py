@@ -1,44 +1,147 @@
-"""Fit scikit-learn classifiers on subsets of rows."""
+"""Which rows fit scorers and which calibrate them, and the fits: of networks as one stack, of others by joblib."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
-from sklearn.utils import Tags, _safe_indexing, get_tags
+from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
+from domaincover.calibration.order_statistics import domains_needed
 from domaincover.criteria import criterion_for, targets_among
+from domaincover.data.dataset import hold_out_rows, texts
 from domaincover.data.encoding import as_table
 from domaincover.errors import InputError, one_line, torch_needed_for
+from domaincover.estimators.base import Targets
+from domaincover.estimators.fitted_trees import TreesClassifier, takes_codes_only
 from domaincover.estimators.network import NetworkClassifier
-from domaincover.predictors.calibrated_predictors import last_step
-from domaincover.predictors.table_predictors import CodedPredictor
+from domaincover.options import Calibration
+from domaincover.predictors.calibrated_predictors import LEAVES_OUT, last_step
+from domaincover.terminal.text import listed
 
+FOLDS = 5  # their mean predicts, so more of them cost time at every prediction
+FEWEST_LEFT_OUT = 25  # by jackknife-minmax, if there are as many domains
+DEFAULT_SHARE = 0.25
 LARGE = 5_000  # rows that take seconds to fit
-PACKAGES = ("xgboost",)  # whose classifiers take only the labels 0, 1, 2, …
 
 logger = logging.getLogger(__name__)
+
+
+class Part(NamedTuple):
+    """Rows that fit a scorer, and rows that calibrate it."""
+
+    train: NDArray[np.int64]
+    calibrate: NDArray[np.int64]
+
+
+def plan_parts(
+    targets: Targets,
+    calibration: Calibration,
+    folds: int | None,
+    share: float | None,
+    confidence: float | None,
+    rng: np.random.Generator,
+    places: NDArray[np.int64] | None = None,
+) -> list[Part]:
+    """Return the rows of every scorer to fit; `confidence` is the promised domain confidence, if any.
+
+    `places` are those of the domains in their order, if it matters: the last ones are held out, and no scorer is fitted
+    on domains that come after those that it calibrates.
+    """
+    rows = np.arange(len(targets.labels))
+    if calibration == "held-out-domains":
+        held_out = _held_out_rows(targets, share, confidence, rng, places)
+        return [Part(rows[~held_out], rows[held_out])]
+    if calibration not in LEAVES_OUT:
+        return [Part(rows, rows)]
+    n_domains = len(targets.domain_names)
+    if n_domains < 2:
+        raise InputError(f"calibration={calibration!r} leaves domains out in turn and needs at least 2; there is 1.")
+    n_folds = n_folds_of(n_domains, calibration, folds, confidence)
+    if places is not None:
+        block = (places * (n_folds + 1) // n_domains)[targets.domains]  # the first one only trains
+        return [Part(rows[block < k], rows[block == k]) for k in range(1, n_folds + 1) if (block == k).any()]
+    # Jackknife-minmax leaves out single domains, since its proof needs exchangeable folds; the others only train.
+    most = n_folds if calibration == "jackknife-minmax" else n_domains
+    return folds_of(targets.domains, rows, n_folds, rng, most)
+
+
+def places_in_order(names: Sequence[Any], order: Sequence[Any]) -> NDArray[np.int64]:
+    """Return the place of each domain among those of the data, in an order of names."""
+    place_of = {name: place for place, name in enumerate(texts(order))}
+    if len(place_of) < len(order):
+        raise InputError("domain_order names a domain twice.")
+    missing = [name for name in texts(names) if name not in place_of]
+    if missing:
+        raise InputError(f"domain_order does not name domain {listed(missing, 5)}; name all domains, first to last.")
+    return np.argsort(np.argsort([place_of[name] for name in texts(names)]))
+
+
+def folds_of(
+    domains: NDArray[np.int64], rows: NDArray[np.int64], n_folds: int, rng: np.random.Generator, most: int | None = None
+) -> list[Part]:
+    """Leave out folds of the domains of these rows in turn; with `most`, so many random domains, and not the others."""
+    order = rng.permutation(np.unique(domains[rows]))
+    fold_of_domain = np.full(int(domains.max(initial=0)) + 1, -1)
+    left_out = order[:most]
+    fold_of_domain[left_out] = np.arange(len(left_out)) % n_folds
+    fold = fold_of_domain[domains[rows]]
+    return [Part(rows[fold != k], rows[fold == k]) for k in range(min(n_folds, len(left_out)))]
+
+
+def n_folds_of(n_domains: int, calibration: Calibration, folds: int | None, confidence: float | None) -> int:
+    """Return how many scorers are fitted; `confidence` is the promised domain confidence, if any."""
+    if calibration not in LEAVES_OUT:
+        return 1
+    if folds is None:
+        needed = domains_needed(confidence) if confidence is not None else 0
+        folds = FOLDS if calibration == "cross-fit" else max(FEWEST_LEFT_OUT, needed)
+    return min(folds, n_domains)
+
+
+def _held_out_rows(
+    targets: Targets,
+    share: float | None,
+    confidence: float | None,
+    rng: np.random.Generator,
+    places: NDArray[np.int64] | None,
+) -> NDArray[np.bool_]:
+    n_domains = len(targets.domain_names)
+    n_held_out = round((DEFAULT_SHARE if share is None else share) * n_domains)
+    if confidence is not None and share is None:
+        n_held_out = max(n_held_out, domains_needed(confidence))
+    n_held_out = min(max(1, n_held_out), n_domains - 1)
+    if places is not None:
+        return np.asarray((places >= n_domains - n_held_out)[targets.domains])
+    if confidence is not None:  # entire domains, drawn independently of their data: exchangeable
+        return np.isin(targets.domains, rng.permutation(n_domains)[:n_held_out])
+    share = DEFAULT_SHARE if share is None else share
+    held_out = hold_out_rows(targets.domains, targets.labels, n_held_out, share, rng)
+    if not held_out.any():
+        raise InputError(f"there are too few rows of each label to hold out {share:.0%} of them for calibration.")
+    return held_out
 
 
 def fit_on_rows(
     estimator: BaseEstimator, X: Any, y: Any, domains: Any, rows: NDArray[np.int64], sample_weight: Any = None
 ) -> Any:
     """Fit a clone of the estimator on some rows, with their domains if it accepts them, and their weights."""
-    fitted, own = clone_for(estimator, y, rows), taken(y, rows)
+    own = taken(y, rows)
+    fitted = with_codes(clone_for(estimator, y, rows), own)
     params = _row_params(fitted, "domains", taken(domains, rows))
     params |= _row_params(fitted, "sample_weight", taken(sample_weight, rows))
     try:
-        return with_codes(fitted, own).fit(taken(X, rows), own, **params)
+        return fitted.fit(taken(X, rows), own, **params)
     except InputError:
         raise
     except (TypeError, ValueError) as error:
@@ -146,42 +249,18 @@ def _request(pipeline: Pipeline, name: str) -> None:
     pipeline.steps[-1][1].set_fit_request(**{name: True})
 
 
-class CodedLabels(CodedPredictor, ClassifierMixin, BaseEstimator):
-    """A classifier fitted to the places of labels among the sorted labels of its rows, and read by their names.
-
-    Classifiers with a promise put it around XGBoost's where labels are text or do not start at 0.
-
-    Parameters
-    ----------
-    estimator : classifier
-        It has `predict_proba`.
-    """
-
-    def __init__(self, estimator: Any) -> None:
-        self.estimator = estimator
-
-    def fit(self, X: Any, y: Any, **params: Any) -> Self:
-        """Fit the classifier itself; it is not cloned, since this object is made for it."""
-        self.classes_, codes = np.unique(np.asarray(y), return_inverse=True)
-        self.estimator_ = self.estimator.fit(X, codes, **params)
-        return self
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(self.estimator).input_tags
-        return tags
-
-
-def takes_codes_only(estimator: Any) -> bool:
-    """Tell whether a classifier, or the last step of a pipeline, rejects labels other than 0, 1, 2, …"""
-    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-    return type(last).__module__.split(".")[0] in PACKAGES
-
-
 def with_codes(estimator: Any, y: Any) -> Any:
-    """Return the classifier itself, or with its labels coded if it would reject these."""
-    if not takes_codes_only(estimator):
-        return estimator
+    """Return the classifier itself, or with trees that code the labels where XGBoost would reject these.
+
+    The steps of a pipeline are changed in place.
+    """
+    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
     labels = np.unique(np.asarray(y))
     is_coded = labels.dtype.kind in "iu" and np.array_equal(labels, np.arange(len(labels)))
-    return estimator if is_coded else CodedLabels(estimator)
+    if is_coded or not takes_codes_only(last):
+        return estimator
+    trees = TreesClassifier(last)
+    if not isinstance(estimator, Pipeline):
+        return trees
+    estimator.steps[-1] = estimator.steps[-1][0], trees
+    return estimator

@@ -22,12 +22,11 @@ from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import LazyExamples, fingerprint, model_key
 from domaincover.errors import InputError
 from domaincover.networks.threads import one_thread
-from domaincover.training.batches import DomainBatches, ShuffledBatches
+from domaincover.training.batches import DomainBatches, ShuffledBatches, make_pool, no_longer_readable, score
 from domaincover.training.checkpoints import Checkpoints
 from domaincover.training.listeners import Listener, LoggedProgress, ProgressBar
 from domaincover.training.loop import DIVERGED, Trained, train
-from domaincover.training.pools import make_pool, no_longer_readable, score
-from domaincover.training.settings import TrainingRun, TrainingSettings
+from domaincover.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
     from domaincover.estimators.network import NetworkClassifier, NetworkFit
@@ -108,9 +107,7 @@ def train_together(fits: Sequence[NetworkFit]) -> list[tuple[NetworkFit, Trained
         objective = lead._objective(fits, settings.epochs * batches.n_batches).to(device)
         judge = None if judges is None else partial(verdicts, judges)
         listeners, checkpoints = _listeners(lead, fits), _checkpoints(fits, networks, settings)
-        run = lead.run or TrainingRun()
-        options: dict[str, Any] = {"accumulate": run.accumulate, "precision": run.precision}
-        trained = train(networks, batches, objective, settings, listeners, judge, checkpoints, **options)
+        trained = train(networks, batches, objective, settings, listeners, judge, checkpoints)
         for fit, network, own in zip(fits, networks, trained, strict=True):
             fit.model._finish(fit, network, own.history)
     return list(zip(fits, trained, strict=True))

@@ -2,8 +2,7 @@
 
 Scores are computed in double precision and given in single. So the order of additions, which depends on the rows
 beside a row, on the number of threads and on the processor, is rounded away: whoever calibrated a threshold at a score
-and whoever predicts later see the same score. Sets need only the side of a threshold that a score is on, for which
-single precision mostly does.
+and whoever predicts later see the same score.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from domaincover.errors import InputError
 from domaincover.networks.threads import one_blas_thread
 
 ROWS_AT_ONCE = 1024  # so that hidden units stay in the processor's cache
-LARGEST_ERROR = 1.0  # with which scores in single precision are of use, and cannot overflow
 
 
 class DenseLayers(NamedTuple):
@@ -42,61 +40,27 @@ class DenseLayers(NamedTuple):
             f"{2 * k}.{name}": part for k, pair in pairs for name, part in zip(("weight", "bias"), pair, strict=True)
         }
 
-    def scores(self, examples: NDArray[Any], thresholds: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-        """Return one score per label of each example.
-
-        With `thresholds`, each score is only certain to be on the same side of its label's threshold: single precision
-        is half the work, and rows where its rounding errors could reach a threshold are scored again in double.
-        """
-        if thresholds is None or not len(examples):
-            return self._passed(examples, np.float64)
-        error = self._rounding_error(examples, thresholds)
-        if not (error < LARGEST_ERROR).all():
-            return self._passed(examples, np.float64)
-        scores = self._passed(examples, np.float32)
-        near = np.unique(np.flatnonzero(~(np.abs(scores - thresholds) > error)) // scores.shape[1])
-        scores[near] = self._passed(examples[near], np.float64)
-        return scores
-
-    def _passed(self, examples: NDArray[Any], precision: Any) -> NDArray[np.float32]:
-        """Return scores computed in single or double precision."""
+    def scores(self, examples: NDArray[Any]) -> NDArray[np.float32]:
+        """Return one score per label of each example."""
         n_rows = min(ROWS_AT_ONCE, len(examples))
-        weights = [weight.T.astype(precision) for weight in self.weights]
+        weights = [weight.T.astype(np.float64) for weight in self.weights]
         # Blocks of the same row: with one row or number for all rows, numpy is up to five times as slow.
-        biases = [np.tile(bias.astype(precision), (n_rows, 1)) for bias in self.biases]
+        biases = [np.tile(bias.astype(np.float64), (n_rows, 1)) for bias in self.biases]
         zeros = [np.zeros_like(bias) for bias in biases[:-1]]
         found = [np.empty_like(bias) for bias in biases]
         scores = np.empty((len(examples), len(self.biases[-1])), dtype=np.float32)
         # Small products gain nothing from several threads, which on busy cores wait for each other many times as long.
         with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):  # too large is infinite, as in torch
             for start in range(0, len(examples), ROWS_AT_ONCE):
-                units = examples[start : start + ROWS_AT_ONCE]
+                units = examples[start : start + ROWS_AT_ONCE].astype(np.float64, copy=False)
                 n = len(units)
                 for k, weight in enumerate(weights):
-                    units = np.maximum(units, zeros[k - 1][:n], out=units) if k else units.astype(precision, copy=False)
+                    if k > 0:
+                        np.maximum(units, zeros[k - 1][:n], out=units)
                     units = np.matmul(units, weight, out=found[k][:n])
                     units += biases[k][:n]
                 scores[start : start + ROWS_AT_ONCE] = units
         return scores
-
-    def _rounding_error(self, rows: NDArray[Any], thresholds: Any) -> NDArray[np.float64]:
-        """Return by how much scores in single precision can at most be wrong, for each label.
-
-        A sum of n products, in any order, is wrong by at most n · u / (1 − n · u) times the sum of their sizes (Higham,
-        Accuracy and Stability of Numerical Algorithms, section 3.1), and by what is lost of numbers too small for
-        single precision; what its inputs are wrong by comes on top.
-        """
-        unit, tiny = np.finfo(np.float32).eps / 2, float(np.finfo(np.float32).tiny)
-        largest = max(float(rows.max()), -float(rows.min()))
-        size = np.full(rows.shape[1], largest)
-        error = unit * size + tiny  # of rows that come in double precision
-        for weight, bias in zip(self.weights, self.biases, strict=True):
-            weights, n = np.abs(weight.T.astype(np.float64)), weight.shape[1] + 1
-            size, error = size @ weights + np.abs(bias), error @ weights
-            error += n * unit / (1 - n * unit) * size + n * tiny
-            size += error
-        # Twice: for the rounding of this sum, of distances to thresholds, and of scores in double precision.
-        return 2 * (error + unit * np.where(np.isfinite(thresholds), np.abs(thresholds), 0))
 
 
 def layer_widths(network: str, hidden: Any, n_features: int, n_labels: int) -> list[int]:

@@ -16,7 +16,6 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from domaincover.errors import InputError
 from domaincover.networks.dense_layers import DenseLayers
-from domaincover.options import Precision
 
 NO_FEATURES = (
     "MMD and CORAL compare learned features, and this network has no trained layer before its last linear one; "
@@ -107,23 +106,13 @@ class Stack(nn.Module):
 
     owns_parameters = True  # False if shared with the original network
 
-    def training_pass(self, examples: Tensor, domains: Tensor, needs_features: bool, precision: Precision) -> Pass:
-        """Return the outputs, and how to go back from them to the parameters, which must have gradients to add to."""
-        with torch.autocast(examples.device.type, torch.bfloat16, enabled=precision == "bf16"):
-            outputs = self.with_features(examples, domains) if needs_features else (self(examples),)
-        if needs_features and not outputs[-1].requires_grad:
-            raise InputError(NO_FEATURES)
-        if precision == "bf16":
-            outputs = tuple(part.float() for part in outputs)
-        return Pass(outputs, partial(torch.autograd.backward, outputs))
+    @abstractmethod
+    def training_pass(self, examples: Tensor, domains: Tensor, needs_features: bool) -> Pass:
+        """Return scores, and if needed features: the input of each network's last linear layer."""
 
     def by_replica(self, values: Tensor, parameter: Tensor) -> Tensor:
         """Reshape one value per replica to broadcast with a stacked parameter."""
         return values.to(parameter.device).view(-1, *[1] * (parameter.ndim - 1))
-
-    @abstractmethod
-    def with_features(self, examples: Tensor, domains: Tensor) -> tuple[Tensor, ...]:
-        """Return the scores, and the input of each network's last linear layer: (replica, example, feature)."""
 
     def write_back(self) -> None:
         """Copy the stack's weights to the original networks, unless they are shared."""
@@ -142,7 +131,13 @@ class _Alone(Stack):
         scores: Tensor = self.network(examples[0])
         return scores[None]
 
-    def with_features(self, examples: Tensor, domains: Tensor) -> tuple[Tensor, ...]:
+    def training_pass(self, examples: Tensor, domains: Tensor, needs_features: bool) -> Pass:
+        outputs = self._with_features(examples, domains) if needs_features else (self(examples),)
+        if needs_features and not outputs[-1].requires_grad:
+            raise InputError(NO_FEATURES)
+        return Pass(outputs, partial(torch.autograd.backward, outputs))
+
+    def _with_features(self, examples: Tensor, domains: Tensor) -> tuple[Tensor, ...]:
         if not self._one_by_one:
             return tuple(part[None] for part in _with_features(self.network, examples[0]))
         order = domains[0].argsort(stable=True)
@@ -175,14 +170,8 @@ class _StackedPerceptrons(Stack):
     def forward(self, examples: Tensor) -> Tensor:
         return self._values(examples)[-1].transpose(1, 2)
 
-    def with_features(self, examples: Tensor, domains: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
-        *_, features, scores = self._values(examples)
-        return scores.transpose(1, 2), features.transpose(1, 2)
-
-    def training_pass(self, examples: Tensor, domains: Tensor, needs_features: bool, precision: Precision) -> Pass:
-        """Return a pass in full precision without autograd, a third of whose time would be its overhead."""
-        if precision != "full":
-            return super().training_pass(examples, domains, needs_features, precision)
+    def training_pass(self, examples: Tensor, domains: Tensor, needs_features: bool) -> Pass:  # noqa: ARG002
+        """Return a pass without autograd, a third of whose time would be its overhead."""
         if needs_features and len(self._layers) == 1:
             raise InputError(NO_FEATURES)
         with torch.no_grad():

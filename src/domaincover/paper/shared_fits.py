@@ -114,13 +114,13 @@ def _fit_with_last_weights(network: NetworkClassifier, fit: NetworkFit, trained:
 
 def _score_once(network: NetworkClassifier) -> None:
     """Let a network score the same examples once, however many classifiers share it: reading images is expensive."""
-    score, known = network._scores, list[tuple[Any, NDArray[Any]]]()
+    score, known = network.label_scores, list[tuple[Any, NDArray[Any]]]()
 
-    def scores_of(X: Any, thresholds: Any = None) -> NDArray[Any]:  # noqa: ARG001 - scores of full precision do for all
+    def scores_of(X: Any) -> NDArray[Any]:
         for examples, scores in known:
             if examples is X:
                 return scores
         known.append((X, score(X)))
         return known[-1][1]
 
-    network._scores = scores_of  # type: ignore[method-assign]
+    network.label_scores = scores_of  # type: ignore[method-assign]

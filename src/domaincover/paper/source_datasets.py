@@ -71,13 +71,13 @@ class SourceDataset(TableDataset):
         return (self._text_network if self.kind == "text" else self._image_network)(self.network)
 
     def _image_network(self, given: Any) -> SourceNetwork:
-        from domaincover.estimators.image_network import ImageNetwork
+        from domaincover.estimators.image_and_text_networks import ImageNetwork
 
         own = {"module": given} if callable(given) else {"model": absolute_or_name(given or "small-conv")}
         return ImageNetwork(**own, image_size=self.image_size, hidden=(self.hidden,) if self.hidden else ())
 
     def _text_network(self, given: Any) -> SourceNetwork:
-        from domaincover.estimators.text_network import TextNetwork
+        from domaincover.estimators.image_and_text_networks import TextNetwork
 
         if self.image_size is not None:
             raise InputError(f"{self.name} has texts, for which image_size has no effect.")

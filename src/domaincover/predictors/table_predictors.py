@@ -1,4 +1,4 @@
-"""Networks and trees as classifiers of tables, and what stands around trees: an encoding, and labels as codes."""
+"""Networks and trees as classifiers of tables, and a table's encoding before trees."""
 
 from __future__ import annotations
 
@@ -32,26 +32,22 @@ class NetworkPredictor(SetPredictor):
 
     def label_scores(self, X: Any) -> NDArray[np.float32]:
         """Return the network's scores, examples × labels in the order of `classes_`."""
-        return self._scores(X)
-
-    def _scores(self, X: Any, thresholds: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-        """Return scores; with thresholds, those are only certain to be on the same side of them."""
         check_fitted(self)
         X = self._checked(X)
         scores = np.empty((len(X), len(self.classes_)), dtype=np.float32)
         for places, block in X.blocks() if isinstance(X, DiskTable) else [(slice(None), X)]:
-            scores[places] = self._scores_in_memory(block, thresholds)
+            scores[places] = self._scores_in_memory(block)
         unread: NDArray[np.bool_] = np.isposinf(scores[:, 0])
         if unread.any():
             warnings.warn(self._unread_in_words(X, unread), stacklevel=3)
         return scores
 
-    def _scores_in_memory(self, X: Any, thresholds: NDArray[np.float32] | None) -> NDArray[np.float32]:
+    def _scores_in_memory(self, X: Any) -> NDArray[np.float32]:
         scores = np.empty((len(X), len(self.classes_)), dtype=np.float32)
         rows = X.iloc if hasattr(X, "iloc") else X
 
         def fill(start: int) -> None:
-            scores[start : start + ROWS_AT_ONCE] = self._score(rows[start : start + ROWS_AT_ONCE], thresholds)
+            scores[start : start + ROWS_AT_ONCE] = self._score(rows[start : start + ROWS_AT_ONCE])
 
         in_threads(fill, range(0, len(X), ROWS_AT_ONCE), self._n_threads)
         return scores
@@ -65,8 +61,8 @@ class NetworkPredictor(SetPredictor):
         """Return the examples: a table with the model's columns."""
         return X
 
-    def _score(self, part: Any, thresholds: NDArray[np.float32] | None) -> NDArray[np.float32]:
-        return self.layers_.scores(self._encoded(part), thresholds)
+    def _score(self, part: Any) -> NDArray[np.float32]:
+        return self.layers_.scores(self._encoded(part))
 
     def _encoded(self, X: Any) -> NDArray[np.float32]:
         """Return the network's inputs; reject missing values without standardisation, which would impute them."""
@@ -94,8 +90,7 @@ class SetCoverPredictor(NetworkPredictor):
     def predict_set(self, X: Any) -> Sets:
         """Return the sets as booleans, examples × labels in the order of `classes_`."""
         check_fitted(self)
-        thresholds = self.thresholds_.astype(np.float32)
-        return sets_from_scores(self._scores(X, thresholds), thresholds)
+        return sets_from_scores(self.label_scores(X), self.thresholds_.astype(np.float32))
 
 
 class SingleLabelPredictor(MostLikelyLabel, NetworkPredictor):
@@ -195,26 +190,3 @@ class PipelinePredictor(ReadsColumns):
 
     def __getitem__(self, place: int) -> Any:
         return self.steps[place][1]
-
-
-class CodedPredictor(ReadsColumns):
-    """A classifier fitted to the places of labels among the sorted labels of its rows, and read by their names."""
-
-    classes_: NDArray[Any]
-    estimator_: Any
-
-    def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Return the probabilities of the labels in `classes_`."""
-        check_fitted(self)
-        return np.asarray(self.estimator_.predict_proba(X))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most likely label."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
-
-    @property
-    def _reader(self) -> Any:
-        return self.estimator_
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "estimator_")

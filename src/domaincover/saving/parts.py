@@ -56,7 +56,6 @@ OF_TREES = {  # whose trees are saved, and predict, as a `Forest`
 ESTIMATORS = {
     **OF_TREES,
     "Backbone": Home("domaincover.estimators.source_network"),
-    "CodedLabels": Home("domaincover.estimators.scorer_fits", (TABLES, "CodedPredictor")),
     "ConformalSetClassifier": Home("domaincover.estimators.conformal", (CALIBRATED, "ConformalPredictor")),
     "DomainGeneralizationClassifier": Home("domaincover.estimators.single_label", (TABLES, "SingleLabelPredictor")),
     "ERMClassifier": Home("domaincover.estimators.single_label", (TABLES, "SingleLabelPredictor")),
@@ -75,9 +74,9 @@ ESTIMATORS = {
 # Dataclasses that an estimator may hold, saved by their fields.
 SETTINGS = {
     "Forest": "domaincover.predictors.forest",
-    "ImageNetwork": "domaincover.estimators.image_network",
+    "ImageNetwork": "domaincover.estimators.image_and_text_networks",
     "ImageReader": "domaincover.data.readers",
-    "TextNetwork": "domaincover.estimators.text_network",
+    "TextNetwork": "domaincover.estimators.image_and_text_networks",
     "TextReader": "domaincover.data.readers",
 }
 SKOPS = "skops"

@@ -63,7 +63,6 @@ class DomainObjective(Objective):
     reset. In your own training loop, call `begin_step` before each step.
     """
 
-    compares_domains = True
     usual_weight: ClassVar[float] = 1.0
     usual_warmup: ClassVar[int] = 0
 

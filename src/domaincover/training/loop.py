@@ -1,12 +1,11 @@
-"""The training loop: epochs of primal and dual steps, for one network or a stack."""
+"""The training loop: epochs of primal and dual steps, for one network or a stack, and its optimiser."""
 
 from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,19 +15,84 @@ from torch import Tensor, nn
 
 from domaincover.errors import InputError
 from domaincover.networks.perceptrons import stack
-from domaincover.options import Precision
-from domaincover.training.adam import FlatAdam, load_saved_state, saved_state
-from domaincover.training.batches import ShuffledBatches
+from domaincover.training.batches import Batch, ShuffledBatches
 from domaincover.training.checkpoints import Checkpoints, State
 from domaincover.training.listeners import Listener, Step, why_stopped
 from domaincover.training.objectives import Objective, SetCoverLoss
-from domaincover.training.pools import Batch
 from domaincover.training.selection import BestWeights, shortfall, worst_recall
 from domaincover.training.settings import TrainingSettings
 
 DIVERGED = "training diverged: the network's scores are NaN or infinite; lower learning_rate."
 PROGRESS = ("n_steps", "n_steps_judged", "first_epoch", "n_done", "is_finished")  # numbers that checkpoints hold
 Judge = Callable[[Sequence[nn.Module]], Tensor]
+WIDTH = 64  # numbers; a multiple of any processor's vector registers
+
+
+class FlatAdam:
+    """Adam (Kingma and Ba 2015) on all parameters as one vector.
+
+    Takes the same steps as `torch.optim.Adam(fused=True)`, and has its attributes; its `step` takes several times as
+    long as the kernel that it calls for a small network. The parameters permanently become views of one vector, so this
+    is for stacks only, not for users' networks.
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter], lr: float) -> None:
+        trained = list(parameters)
+        weights = torch.cat([parameter.detach().reshape(-1) for parameter in trained])
+        # Whole vector registers, since a rest is computed apart, and rounded otherwise.
+        self._weights = nn.functional.pad(weights, (0, -len(weights) % WIDTH))
+        self._gradient = torch.zeros_like(self._weights)
+        self.param_groups: list[dict[str, Any]] = [{"params": [self._weights], "lr": lr}]
+        self.state: dict[Tensor, dict[str, Tensor]] = {}
+        start = 0
+        for parameter in trained:
+            part = slice(start, start + parameter.numel())
+            parameter.data = self._weights[part].view_as(parameter)
+            parameter.grad = self._gradient[part].view_as(parameter)  # backward adds into it
+            start = part.stop
+
+    def zero_grad(self) -> None:
+        """Reset the gradient."""
+        self._gradient.zero_()
+
+    def step(self) -> None:
+        """Update the parameters with the accumulated gradient."""
+        if not (own := self.state.get(self._weights)):
+            moments = {name: torch.zeros_like(self._weights) for name in ("exp_avg", "exp_avg_sq")}
+            own = self.state[self._weights] = {"step": self._weights.new_zeros((), dtype=torch.float32)} | moments
+        own["step"] += 1
+        torch._fused_adam_(
+            [self._weights],
+            [self._gradient],
+            [own["exp_avg"]],
+            [own["exp_avg_sq"]],
+            [],
+            [own["step"]],
+            lr=self.param_groups[0]["lr"],
+            beta1=0.9,
+            beta2=0.999,
+            weight_decay=0.0,
+            eps=1e-8,
+            amsgrad=False,
+            maximize=False,
+        )
+
+
+def saved_state(adam: Any) -> dict[str, Tensor]:
+    """Return the state of an optimiser as named tensors."""
+    parameters = enumerate(adam.param_groups[0]["params"])
+    return {f"{k}.{name}": value for k, own in parameters for name, value in adam.state.get(own, {}).items()}
+
+
+@torch.no_grad()
+def load_saved_state(adam: Any, state: Mapping[str, Tensor]) -> None:
+    """Restore a saved state."""
+    parameters, is_flat = adam.param_groups[0]["params"], isinstance(adam, FlatAdam)
+    for name, value in state.items():
+        number, key = name.split(".")
+        own = parameters[int(number)]
+        device = own.device if is_flat or key != "step" else "cpu"  # torch's Adam counts its steps on the processor
+        adam.state.setdefault(own, {})[key] = value.to(device).clone()
 
 
 @dataclass(frozen=True)
@@ -70,19 +134,15 @@ def train(
     listeners: Sequence[Listener] = (),
     judge: Judge | None = None,
     checkpoints: Checkpoints | None = None,
-    *,
-    accumulate: int = 1,
-    precision: Precision = "full",
 ) -> list[Trained]:
     """Train the networks in place, each as if alone, and return their histories and last weights.
 
     Replica r of the batches and of the objective belongs to `networks[r]`. A judge, if given, evaluates the weights
     after every dual step (epoch, if there are none) by a criterion per network, lower is better. With checkpoints,
     training resumes from the newest one, with the same result as without the interruption, if the batches are those
-    that the interrupted training began with. Every batch goes through the network in `accumulate` pieces.
+    that the interrupted training began with.
     """
-    how = checkpoints, accumulate, precision
-    training = _Training(networks, batches, objective, settings, listeners, judge, *how)
+    training = _Training(networks, batches, objective, settings, listeners, judge, checkpoints)
     try:
         training.run()
         return training.finish()
@@ -101,8 +161,6 @@ class _Training:
     listeners: Sequence[Listener]
     judge: Judge | None
     checkpoints: Checkpoints | None
-    accumulate: int
-    precision: Precision
     n_steps: int = 0
     n_steps_judged: int = 0
     first_epoch: int = 0
@@ -111,7 +169,7 @@ class _Training:
     end: str | None = None
 
     def __post_init__(self) -> None:
-        _check(self.objective, self.batches, self.accumulate)
+        _check(self.objective, self.batches)
         self.stacked = stack(self.networks)
         self.objective.train()
         self.stacked.train()
@@ -179,25 +237,14 @@ class _Training:
         self.n_steps += 1
 
     def _backward(self, batch: Batch) -> Tensor:
-        """Accumulate the gradient of the loss, piece by piece, and return the loss."""
-        n = batch.labels.shape[1]
-        n_pieces = min(self.accumulate, n // 2)  # at least two examples each, which BatchNorm needs
-        if n_pieces <= 1:
-            return self._backward_piece(batch, 1.0)
-        ends = [k * n // n_pieces for k in range(n_pieces + 1)]
-        pieces = [(Batch(*(part[:, start:end] for part in batch)), end - start) for start, end in pairwise(ends)]
-        return torch.stack([self._backward_piece(piece, size / n) for piece, size in pieces]).sum(0)
-
-    def _backward_piece(self, batch: Batch, share: float) -> Tensor:
-        """Accumulate the gradient of a piece's part of the loss, by replica, and return that part."""
-        needs_features = self.objective.needs_features
-        found = self.stacked.training_pass(batch.examples, batch.domains, needs_features, self.precision)
+        """Add the gradient of the loss to the parameters', and return the loss by replica."""
+        found = self.stacked.training_pass(batch.examples, batch.domains, self.objective.needs_features)
         scores, *features = found.outputs
         if self.set_cover is not None and self.settings.recall_from == "batches":
             self.set_cover.counts.add(scores.detach(), batch.labels, batch.domains)
         value, slopes = self.objective.value_and_slopes(scores, batch.labels, batch.domains, *features)
-        found.backward(slopes if share == 1 else [part * share for part in slopes])
-        return value * share
+        found.backward(slopes)
+        return value
 
     def _between(self, epoch: int, number: int) -> None:
         """Update the multipliers, evaluate the weights, record."""
@@ -315,8 +362,8 @@ class _Record:
         self._rows = list(zip(*(state[name] for name in sorted(state) if name != "losses"), strict=True))
 
 
-def _check(objective: Objective, batches: ShuffledBatches, accumulate: int) -> None:
-    """Reject an objective for other networks, domains or labels than the batches have, or of batches that are split."""
+def _check(objective: Objective, batches: ShuffledBatches) -> None:
+    """Reject an objective for other networks, domains or labels than the batches have."""
     if isinstance(objective, SetCoverLoss):
         n_networks = len(batches.rows)
         if objective.shape[:-2] != (n_networks,):
@@ -324,8 +371,3 @@ def _check(objective: Objective, batches: ShuffledBatches, accumulate: int) -> N
                 f"SetCoverLoss needs a list of target recalls, one for each of the {n_networks} networks trained."
             )
         batches.pool.check_codes(objective.shape[-2], objective.n_labels)
-    if objective.compares_domains and accumulate > 1:
-        raise InputError(
-            "accumulate splits batches, but this objective compares the domains of complete batches; use "
-            "accumulate=1, and lower batch_size if memory is short."
-        )

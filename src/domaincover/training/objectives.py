@@ -26,7 +26,6 @@ class Objective(nn.Module):
     """A loss of a batch's scores, label codes, domain codes and, if it needs them, features."""
 
     needs_features = False  # whether the inputs of the network's last linear layer are needed
-    compares_domains = False  # whether the loss of a batch is not the mean of its parts' losses
     is_warm = True  # whether weights can be judged, since the loss is what it stays
 
     def begin_step(self, step: int) -> bool:  # noqa: ARG002

@@ -13,7 +13,7 @@ from typing import Any, get_args
 import numpy as np
 
 from domaincover.errors import InputError, check_choice
-from domaincover.options import Iterate, JudgeAt, Precision, RecallFrom
+from domaincover.options import Iterate, JudgeAt, RecallFrom
 from domaincover.training.checkpoints import Checkpoints
 from domaincover.training.listeners import Listener
 
@@ -100,7 +100,7 @@ def whole_batches(batch_size: int, n_rows: int) -> int:
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """How to run a training; the result is the same up to rounding and BatchNorm's batch statistics.
+    """How to run a training, which changes nothing in its result.
 
     Parameters
     ----------
@@ -110,10 +110,6 @@ class TrainingRun:
         Minutes between checkpoints within an epoch.
     resume : bool
         Resume from the checkpoints of an interrupted training; without it, existing checkpoints are an error.
-    precision : "full" or "bf16"
-        Whether networks compute in single precision, or in bfloat16 where torch deems it safe.
-    accumulate : int
-        Number of pieces in which a batch is processed, to save memory.
     listeners : tuple of Listener
         What follows the training, such as a log of its metrics (`domaincover.training.listeners.Listener`).
     """
@@ -121,18 +117,11 @@ class TrainingRun:
     checkpoints: str | Path | None = None
     checkpoint_minutes: float = 10.0
     resume: bool = False
-    precision: Precision = "full"
-    accumulate: int = 1
     listeners: tuple[Listener, ...] = ()
 
     def __deepcopy__(self, memo: Any) -> TrainingRun:
         """Return itself, which cannot change: copies of an estimator have the same listeners."""
         return self
-
-    def __post_init__(self) -> None:
-        check_choice("precision", self.precision, get_args(Precision))
-        if self.accumulate < 1:
-            raise InputError(f"accumulate must be at least 1, got {self.accumulate}.")
 
     def open_checkpoints(self, identity: Mapping[str, Any]) -> Checkpoints:
         """Return the checkpoints of a training, in a folder named by its identity."""
