@@ -213,7 +213,7 @@ def test_no_seen_domain_is_taken_for_new_however_it_is_written(fitted, folder, k
     assert len(found.names) == len(reports[0].domain_names)
 
     one = data.draw(st.sampled_from([name for name in asked if wanted[str(name)]]))
-    own = [table_of(folder / f"own.{ending}", [one], data, kind) for ending in (learned, given_format)]
+    own = (table_of(folder / f"own.{ending}", [one], data, kind) for ending in (learned, given_format))
     first, again = (_only_domain(each, "d") for each in own)
     adapted = copy.copy(model)
     adapted.adapted_ = {}
