@@ -13,7 +13,7 @@ from tests import held
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)
 LIMIT = 7200.0  # seconds; only a process that hangs takes that long, however busy the machine and fast its clock
 # What is told where training or a study takes long: where a command is slow, there are such lines between its others.
-PROGRESS = re.compile(r"\w+( × \d+)?: (epoch \d+ of|stopped early, at|trained for) .*|\d+ % after .*\.")
+PROGRESS = re.compile(r"\w+( × \d+)?: (epoch \d+ of|stopped early, at|trained for) .*|\d+ of \d+ jobs ended after .*\.")
 
 
 DOMAINCOVER = [sys.executable, "-m", "domaincover"]

@@ -114,23 +114,18 @@ def test_a_real_data_set_has_its_own_minimum_cell_size(here, tmp_path):
     assert printed.endswith("cells with fewer than 20 examples are dropped.\nDomains left: 0.\n")
 
 
-def test_faulty_files_and_lines_are_counted_and_the_first_named(here, tmp_path):
-    place = build_malaria(tmp_path / "malaria")
-    cell = sorted((place / "Parasitized").glob("*.png"))[0]
+def test_a_faulty_file_is_named(refused, tmp_path):
+    cell = sorted((build_malaria(tmp_path / "malaria") / "Parasitized").glob("*.png"))[0]
     cell.write_bytes(b"")
-    printed = here("data", "check", "malaria", tmp_path)[1]
-    assert "7 images, 2 labels, 3 domains (patient)." in printed
-    fault = f"  {cell} cannot be decoded: the file is empty (0 bytes)"
-    assert f"CANNOT BE USED: 1 files or lines, first:\n{fault}" in printed
+    refused(f"{cell} cannot be decoded: the file is empty (0 bytes)", "data", "check", "malaria", tmp_path)
 
 
 def test_texts_of_a_real_data_set_are_counted(here, tmp_path):
     build_reviews(tmp_path)
-    (tmp_path / "dvd.task.test").write_text("1\tfine\n0\t\nwhat\n")
+    (tmp_path / "dvd.task.test").write_text("1\tfine\n0\t\n")
     printed = here("data", "check", "reviews", tmp_path)[1]
     assert "12 texts, 2 labels, 2 domains (kind of product)." in printed
     assert "Empty texts: 1." in printed
-    assert f"{tmp_path}/dvd.task.test:3 is not 0 or 1, a tab and a text" in printed
 
 
 def test_a_package_is_checked_without_a_folder(here):
@@ -148,7 +143,7 @@ def test_a_real_data_set_that_is_not_there_is_refused(refused, tmp_path, name):
 
 def test_a_folder_without_any_usable_file_is_refused(refused, tmp_path):
     build_wisdm(tmp_path, persons=("1600",)).joinpath("data_1600_accel_watch.arff").write_text("A,1\n")
-    refused("has no usable example of wisdm: ", "data", "check", "wisdm", tmp_path)
+    refused("is not an ARFF file with the attributes", "data", "check", "wisdm", tmp_path)
 
 
 @pytest.mark.parametrize("name", ["amazon", "audiomnist"])

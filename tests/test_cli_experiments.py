@@ -118,7 +118,7 @@ def test_the_page_is_small_and_shows_every_part(quick):
     text = html.unescape(page.read_text())
     for words in (
         QUICK_MARK.capitalize(),
-        "Training times",
+        "Average training times of ERM and SET-COVER",
         "Votes, by state",
         "Synthetic 50-d, random covariance",
     ):
@@ -224,7 +224,7 @@ def test_wilds_folders_take_part_where_they_are_given(here, tmp_path, monkeypatc
             "unknown dataset 'synthetik-10' (did you mean synthetic-10?)",
         ),
         (["paper", "theory", "--datasets", "votes,nonsense"], "unknown dataset 'nonsense': choose one of synthetic-10"),
-        (["paper", "main", "--datasets", "wilds"], "nothing is left to run. WILDS is left out: give --wilds"),
+        (["paper", "main", "--datasets", "wilds"], "nothing is left to run. wilds is left out: give --wilds"),
         (["paper", "main", "--wilds", "nowhere"], "--wilds: there is no folder nowhere"),
         (
             ["paper", "main", "--datasets", "synthetic-10", "--scheduler", "here"],

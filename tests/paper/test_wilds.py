@@ -70,7 +70,7 @@ def test_examples_labels_and_domains_are_those_of_the_release_in_its_order(build
 @pytest.mark.parametrize("name", NAMES)
 def test_every_row_is_used_or_left_out_for_a_reason(build, name):
     built = build(name)
-    table, _, _, left_out = CATALOGUE[name].examine(built.folder)
+    table, _, left_out = CATALOGUE[name].examine(built.folder)
     assert left_out == built.left_out
     assert built.n_rows == len(table.X) + sum(left_out.values())
 

@@ -19,7 +19,7 @@ from domaincover import InputError
 from domaincover.cli import main
 from domaincover.paper.catalogue import CATALOGUE, DATASET_GROUPS, wilds_dataset
 from domaincover.paper.collect import collect
-from domaincover.paper.job import Epochs, plan_jobs, threads_for
+from domaincover.paper.job import plan_jobs, threads_for
 from domaincover.paper.source_datasets import digest_of
 from domaincover.paper.study import Study
 from domaincover.paper.study_datasets import Sizes
@@ -427,12 +427,3 @@ def test_another_network_in_the_same_place_makes_another_run(resnet, tmp_path):
     before, again = (fmow(image_network=model).identity() for _ in range(2))
     (model / "config.json").write_text((model / "config.json").read_text() + " ")
     assert before == again != fmow(image_network=model).identity()
-
-
-def test_epochs_of_several_trainings_are_told_as_those_of_one():
-    told = []
-    epochs = Epochs(told.append, n_epochs=4, n_networks=3)
-    for n_networks in (2, 2, 1, 1):
-        epochs.start(4, 1, n_networks)
-        epochs.epoch(1)
-    assert told == [0, 1, 1, 2]

@@ -107,18 +107,14 @@ class NaturalData:
             return self.package
 
     def read(self, place: Path | None, cache: Path | None = None) -> DatasetTable:
-        """Return the examples of a place that `find` returned; None is the package. Raise if any file is faulty.
+        """Return the examples of a place that `find` returned; None is the package."""
+        return self.examine(place, cache).table
+
+    def examine(self, place: Path | None, cache: Path | None = None) -> Contents:
+        """Return the examples of a place, and what it lacks; raise if any file is faulty or none is usable.
 
         Decoded images and sounds are kept in the folder `cache`, if given, until their files change.
         """
-        table, faults, *_ = self.examine(place, cache)
-        if faults:
-            others = f", and {len(faults) - 1:,} more like it" if len(faults) > 1 else ""
-            raise InputError(f"{faults[0]}{others}; copy it again. `domaincover data check {self.name}` lists them.")
-        return table
-
-    def examine(self, place: Path | None, cache: Path | None = None) -> Contents:
-        """Return the usable examples of a place, and what is wrong with the others; raise if none is usable."""
         if place is None:
             if not self.is_installed:
                 raise InputError(f"{self.name}: {self.missing()}")
@@ -127,8 +123,7 @@ class NaturalData:
             found = self._of_reader("load")(place, cache)
         if len(found.table.X) == 0:
             left_out = ", ".join(f"{count:,} {reason}" for reason, count in found.left_out.items())
-            reason = found.faults[0] if found.faults else left_out or "none is in it, or none that counts"
-            where = place or f"the package {self.package}"
+            where, reason = place or f"the package {self.package}", left_out or "none is in it, or none that counts"
             raise InputError(f"{where} has no usable example of {self.name}: {reason}; copy it again.")
         return found
 

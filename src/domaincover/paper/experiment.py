@@ -16,7 +16,6 @@ from domaincover.paper.catalogue import (
     CATALOGUE,
     DATASET_GROUPS,
     REGISTERED,
-    NaturalData,
     WildsKeys,
     lacking_network,
     natural_dataset,
@@ -34,14 +33,6 @@ PAPER_EXPERIMENTS = ("main", "targets", "single-label", "coverage", "penalties",
 REAL_EXPERIMENTS = ("main", "targets", "single-label", "penalties", "times")  # what `paper real` runs
 # Groups of data sets that are read from a folder: the option that names it, and what is said without it.
 FOLDERS = {"wilds": "--wilds", "real": "--data"}
-LEFT_OUT = {
-    "wilds": "WILDS is left out: give --wilds, the folder with the released data sets.",
-    "real": "real data sets are left out: give --data, the folder with AudioMNIST, the malaria cells, WISDM, ….",
-}
-ASKED_FOR = {
-    "wilds": "is read from a folder of WILDS; give --wilds.",
-    "real": "is read from files or a package; give --data, the folder to look in.",
-}
 Kind = Literal["grid", "theory", "times"]
 # A promise from ten domains must be weak, most of all for labels that some of them lack.
 QUICK_SETTINGS = {"min_cell_size": 20, "domain_confidence": 0.5, "quick": True}
@@ -149,44 +140,39 @@ class Experiment:
 
     def present_datasets(self, folders: Mapping[str, Path | None], quick: bool, note: Note) -> list[StudyDataset]:
         """Return the available data sets as a study uses them; a group may lack some, one that is named may not."""
-        present: dict[str, StudyDataset] = {dataset.name: dataset for dataset in self.own}
-        wanted: dict[str, StudyDataset] = {}
+        own = {dataset.name: dataset for dataset in self.own}
+        present: dict[str, StudyDataset] = {}
         for name in self.datasets:
-            members = study_datasets([name])
-            if name == "installable" and (absent := [one for one in members if not CATALOGUE[one].is_installed]):
-                note(f"{', '.join(absent)} are left out: pip install 'domaincover[data]'.")
-                members = tuple(one for one in members if one not in absent)
-            for one in members:
-                if one in CATALOGUE and one not in present and CATALOGUE[one].group in FOLDERS:
-                    found = self._found(CATALOGUE[one], folders.get(CATALOGUE[one].group), note)
-                    present |= {} if found is None else {one: found}
-                elif one not in present:
-                    present[one] = study_dataset(one)
-            wanted |= {one: present[one] for one in members if one in present}
             if name in FOLDERS and folders.get(name) is None:
-                note(LEFT_OUT[name])
-        return [self._sized(dataset, quick) for dataset in wanted.values()]
+                note(f"{name} is left out: give {FOLDERS[name]}, the folder with its data sets.")
+                continue
+            for one in study_datasets([name]):
+                found = own[one] if one in own else self._found(one, folders)
+                if isinstance(found, StudyDataset):
+                    present[one] = found
+                elif one in self.datasets:
+                    raise InputError(f"{one}: {found}")
+                else:
+                    note(f"{one} is left out: {found}")
+        return [self._sized(dataset, quick) for dataset in present.values()]
 
-    def _found(self, data: NaturalData, folder: Path | None, note: Note) -> StudyDataset | None:
-        """Return a data set that is read from files or a package, or None with a note why it is left out."""
-        is_named = data.name in self.datasets
-        if folder is None and not is_named:
-            return None
-        if folder is None and not data.is_installed:
-            raise InputError(f"{data.name} {ASKED_FOR[data.group]}")
+    def _found(self, name: str, folders: Mapping[str, Path | None]) -> StudyDataset | str:
+        """Return a data set, or why it is absent and how to get it."""
+        if name not in CATALOGUE:
+            return study_dataset(name)
+        data = CATALOGUE[name]
+        folder, option = folders.get(data.group), FOLDERS.get(data.group)
         if folder is not None and not folder.exists():
-            raise InputError(f"{FOLDERS[data.group]}: there is no folder {folder}.")
-        place, lacking = data.find(folder), lacking_network(data, self.wilds)
+            raise InputError(f"{option}: there is no folder {folder}.")
+        place = data.find(folder)
         if place is None and not data.is_installed:
-            lacking = data.missing(folder)
-        if lacking is not None:
-            if is_named:
-                raise InputError(f"{data.name}: {lacking}")
-            note(f"{data.name} is left out: {lacking}")
-            return None
-        if data.group != "wilds":
-            return natural_dataset(data.name, place)
-        return wilds_dataset(data.name, place, self.wilds, as_authors=self.settings.get("as_authors", False))
+            is_needed = folder is None and option is not None
+            return f"it is read from a folder; give {option}." if is_needed else data.missing(folder)
+        if (lacking := lacking_network(data, self.wilds)) is not None:
+            return lacking
+        if data.group == "wilds":
+            return wilds_dataset(name, place, self.wilds, as_authors=self.settings.get("as_authors", False))
+        return natural_dataset(name, place) if option is not None else study_dataset(name)
 
     def _sized(self, dataset: StudyDataset, quick: bool) -> StudyDataset:
         if not quick:

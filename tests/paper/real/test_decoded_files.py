@@ -32,8 +32,7 @@ def files(tmp_path):
 
 
 def test_arrays_are_in_the_order_of_the_files(files):
-    table, faults, *_ = decode_files(files, Counting(), "test-1", None)
-    assert faults == ()
+    table = decode_files(files, Counting(), "test-1", None)
     np.testing.assert_array_equal(table.X[:, 0, 0], np.arange(20))
 
 
@@ -43,7 +42,7 @@ def test_a_second_call_reads_one_file_and_gives_the_same(files, tmp_path):
     again = decode_files(files, decode, "test-1", cache)
     assert decode.n_files == 20
     assert len([*cache.iterdir()]) == 1
-    for one, other in zip(first.table, again.table, strict=True):
+    for one, other in zip(first, again, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -54,7 +53,7 @@ def test_changed_files_or_another_recipe_are_decoded_again(files, tmp_path):
     assert decode.n_files == 40
     files.paths[3].unlink()
     files.paths[3].write_bytes(b"\x63\0\0\0")
-    assert decode_files(files, decode, "test-1", cache).table.X[3, 0, 0] == 99
+    assert decode_files(files, decode, "test-1", cache).X[3, 0, 0] == 99
     assert decode.n_files == 60
 
 
@@ -66,15 +65,14 @@ def test_a_damaged_cache_is_made_again(files, tmp_path):
     for damaged in (content[:200], b"", b"pickle", content.replace(bytes([7, 1, 2, 3]), bytes([8, 1, 2, 3]))):
         kept.write_bytes(damaged)
         decode = Counting()
-        np.testing.assert_array_equal(decode_files(files, decode, "test-1", cache).table.X[:, 0, 0], np.arange(20))
+        np.testing.assert_array_equal(decode_files(files, decode, "test-1", cache).X[:, 0, 0], np.arange(20))
         assert decode.n_files == 20
 
 
 def test_nothing_is_kept_of_files_with_faults(files, tmp_path):
     files.paths[4].write_bytes(b"")
-    table, faults, *_ = decode_files(files, Counting(), "test-1", tmp_path / "cache")
-    assert faults == (f"{files.paths[4]} has 0 bytes",)
-    assert table.y.tolist() == [i for i in range(20) if i != 4]
+    with pytest.raises(InputError, match="has 0 bytes"):
+        decode_files(files, Counting(), "test-1", tmp_path / "cache")
     assert not (tmp_path / "cache").exists()
 
 

@@ -58,7 +58,6 @@ def test_a_faulty_line_is_named(tmp_path, line):
     (tmp_path / "dvd.task.test").write_text(f"1\tfine\n{line}\n0\tbad\n")
     with pytest.raises(InputError, match=r"dvd\.task\.test:2 is not 0 or 1, a tab and a text, but starts with"):
         DATA.read(tmp_path)
-    assert len(DATA.examine(tmp_path).table.X) == 6 + 4 + 2
 
 
 def test_products_and_parts_that_are_absent_are_listed(tmp_path):

@@ -37,9 +37,8 @@ def test_a_question_mark_is_a_missing_value_and_comments_are_skipped(tmp_path):
     text = arff_text("1600", [("A", "?", 1, 2, 3), ("B", 4, 5, 6, 7)])
     path.write_text(text.replace("@data\n", "@DATA\n% a comment\n") + "\n\n")
     windows = read_windows(path, "1600")
-    assert windows.faults == []
-    assert np.isnan(windows.features[0, 0])
-    assert windows.features[1].tolist() == [4, 5, 6, 7]
+    assert np.isnan(windows.X.iloc[0, 0])
+    assert windows.X.iloc[1].tolist() == [4, 5, 6, 7]
 
 
 @pytest.mark.parametrize(
@@ -54,18 +53,13 @@ def test_a_question_mark_is_a_missing_value_and_comments_are_skipped(tmp_path):
         (("A", 1, "nan", 3, 4), "X1 is 'nan', which is not a number"),
     ],
 )
-def test_a_faulty_line_is_named_and_the_others_are_used(tmp_path, row, fault):
+def test_a_faulty_line_is_named(tmp_path, row, fault):
     place = build_wisdm(tmp_path)
     path = place / "data_1601_accel_watch.arff"
     text = arff_text("1601", [("B", 1, 2, 3, 4), row, ("C", 5, 6, 7, 8)])
     path.write_text(text)
     line = text.splitlines().index('B,1,2,3,4,"1601"') + 2  # the one after it; lines count from 1
-    found = DATA.examine(place)
-    assert len(found.faults) == 1
-    assert found.faults[0].startswith(f"{path}:{line}")
-    assert fault in found.faults[0]
-    assert len(found.table.X) == 6 + 2
-    with pytest.raises(InputError, match=rf"1601_accel_watch\.arff:{line}"):
+    with pytest.raises(InputError, match=rf"1601_accel_watch\.arff:{line}.*{fault}"):
         DATA.read(place)
 
 

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from domaincover.paper.published import published
-from domaincover.paper.study_report.exhibits import planned_figures
+from domaincover.paper.study_report.figures import planned_figures
 from domaincover.paper.study_report.study_tables import in_order
 
 from .made_up import METHODS, full_study, random_domains, results_of

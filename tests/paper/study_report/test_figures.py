@@ -12,8 +12,7 @@ import vl_convert
 from domaincover import files
 from domaincover.errors import InputError
 from domaincover.paper.study_report import figures
-from domaincover.paper.study_report.exhibits import SUBJECTS, planned_figures
-from domaincover.paper.study_report.figures import figure_files, pages_of, planned_figure
+from domaincover.paper.study_report.figures import SUBJECTS, figure_files, pages_of, planned_figure, planned_figures
 from domaincover.paper.study_report.study_tables import in_order
 
 from .made_up import full_study, random_domains, results_of

@@ -51,7 +51,7 @@ def test_every_picture_is_drawn_no_page_is_wider_than_its_window_and_nothing_is_
     domains = full_study(np.random.default_rng(0), ("synthetic-10", "votes"), n_seeds=2, n_domains=4, targets=(0.9,))
     write_page(results_of(domains), domains, tmp_path / "page.html", published=published())
     dom, console = visited(tmp_path / "page.html", tmp_path, f"--window-size={width},900")
-    assert seen(dom, "drawn") == dom.count("<img") > 5
+    assert seen(dom, "drawn") == dom.count("<img") >= 5
     assert seen(dom, "overflow") == seen(dom, "loaded") == 0
     assert console == []
 

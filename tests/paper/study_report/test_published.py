@@ -119,7 +119,7 @@ def test_shares_are_compared_in_points_and_what_rounds_to_nothing_has_no_sign():
         "−3",
     ]
     texts = [beside_paper(row | {"share_at_target_difference": gap}, "share_at_target") for gap in (-0.001, np.nan)]
-    assert [text.difference for text in texts] == ["0", "–"]
+    assert [difference for _, _, difference in texts] == ["0", "–"]
 
 
 @pytest.fixture

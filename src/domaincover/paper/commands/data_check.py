@@ -1,4 +1,4 @@
-"""The command `data check`: domains, labels and cells of a data set on disk, and files that are missing or faulty."""
+"""The command `data check`: domains, labels and cells of a data set on disk, and files that are missing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from domaincover.paper.catalogue import NaturalData
 
-MOST_NAMES = 5  # of missing or faulty files
+MOST_NAMES = 5  # of missing files
 EXAMPLES_ARE = {"image": "images", "text": "texts", "table": "rows"}
 HEADS = ("Label", "Examples", "Domains", "Cells kept", "Cells dropped", "Examples kept")
 
@@ -89,7 +89,7 @@ def checked_lines(data: NaturalData, folder: Path | None, least: int) -> list[st
     """Return what a folder holds of a data set, or its package if there is no folder.
 
     Every file is read, but images of WILDS are only looked for. A cell, one label in one domain, is kept if it has at
-    least `least` examples. Files that are missing and faults of files or lines are counted, and the first ones named.
+    least `least` examples. Files that are missing are counted, and the first ones named; a faulty one is an error.
     """
     from domaincover.paper.study_datasets import as_dataset
 
@@ -98,7 +98,7 @@ def checked_lines(data: NaturalData, folder: Path | None, least: int) -> list[st
     place = data.find(folder)
     if place is None and folder is not None:
         raise InputError(f"{data.name} was {data.missing(folder)}")
-    table, faults, missing, left_out = data.examine(place)
+    table, missing, left_out = data.examine(place)
     if place is not None and data.kind == "image" and table.X.dtype == object:  # paths
         missing = tuple(path.removeprefix(f"{place}/") for path in missing_images(table.X))
     dataset = as_dataset(table)
@@ -127,10 +127,7 @@ def checked_lines(data: NaturalData, folder: Path | None, least: int) -> list[st
     if missing:
         of = f" of {len(table.X):,} images" if data.group == "wilds" else " files of the release"
         lines += [f"MISSING on the disk: {len(missing):,}{of}, first:", *(f"  {name}" for name in missing[:MOST_NAMES])]
-    if faults:
-        lines += [f"CANNOT BE USED: {len(faults):,} files or lines, first:"]
-        lines += [f"  {fault}" for fault in faults[:MOST_NAMES]]
-    if data.kind == "image" and not missing and not faults:
+    if data.kind == "image" and not missing:
         lines.append(f"On the disk: all {examples_are}.")
     return lines
 

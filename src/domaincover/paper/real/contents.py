@@ -1,4 +1,4 @@
-"""What a reader finds in a folder: examples and faults; arrays in one file; and many small files, decoded once."""
+"""What a reader finds in a folder: the examples; arrays in one file; and many small files, decoded once."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ ARRAYS = ("X", "label", "domain")
 
 
 class Contents(NamedTuple):
-    """The usable examples of a place, and what was wrong with the others.
+    """The examples of a place; a reader raises at the first faulty file or line.
 
-    `faults` are lines that name the file, and its line where it has lines. `missing` are files of the release that are
-    not on the disk: a smaller copy can be used. `left_out` has the number of rows that are not for use, by reason.
+    `missing` are files of the release that are not on the disk: a smaller copy can be used. `left_out` has the number
+    of rows that are not for use, by reason.
     """
 
     table: DatasetTable
-    faults: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     left_out: Mapping[str, int] = MappingProxyType({})
 
@@ -94,40 +93,34 @@ class Files(NamedTuple):
 
 def decode_files(
     files: Files, decode: Callable[[Path], NDArray[np.uint8]], recipe: str, cache: Path | None
-) -> Contents:
+) -> DatasetTable:
     """Decode all files with a function that returns arrays of one shape, or raises InputError.
 
     `recipe` names the data set and the version of its decoding: it is part of the name of the file kept in `cache`,
-    beside a digest of the files' names, sizes and times. Only faultless arrays are kept.
+    beside a digest of the files' names, sizes and times.
     """
     kept = None if cache is None else cache / f"{recipe}-{_digest(files.paths)}.npz"
     if kept is not None and kept.is_file():
         try:
             arrays = read_arrays(kept)
-            return Contents(DatasetTable(arrays["X"], arrays["label"], arrays["domain"]))
+            return DatasetTable(arrays["X"], arrays["label"], arrays["domain"])
         except InputError:  # damaged: decoded again, and replaced
             pass
     with ThreadPoolExecutor(n_cores()) as threads:  # reading, Pillow and the Fourier transform release the lock
-        found = [*threads.map(lambda path: _decoded(path, decode), files.paths)]
-    usable = np.array([not isinstance(result, str) for result in found], dtype=bool)
-    faults = tuple(result for result in found if isinstance(result, str))
-    images = [result for result in found if not isinstance(result, str)]
-    X = np.stack(images) if images else np.zeros((0, 1, 1), dtype=np.uint8)
-    table = DatasetTable(X, files.labels[usable], files.domains[usable])
-    if kept is not None and images and not faults:
+        images = [*threads.map(lambda path: _decoded(path, decode), files.paths)]
+    table = DatasetTable(np.stack(images), files.labels, files.domains)
+    if kept is not None:
         content = io.BytesIO()
-        np.savez(content, X=X, label=table.y, domain=table.domains)
+        np.savez(content, X=table.X, label=table.y, domain=table.domains)
         write_whole(kept, content.getvalue())
-    return Contents(table, faults)
+    return table
 
 
-def _decoded(path: Path, decode: Callable[[Path], NDArray[np.uint8]]) -> NDArray[np.uint8] | str:
+def _decoded(path: Path, decode: Callable[[Path], NDArray[np.uint8]]) -> NDArray[np.uint8]:
     try:
         return decode(path)
-    except InputError as error:
-        return str(error)
     except OSError as error:
-        return f"cannot read {path}: {error.strerror or error}"
+        raise InputError(f"cannot read {path}: {error.strerror or error}; copy it again.") from error
 
 
 def _digest(paths: Sequence[Path]) -> str:

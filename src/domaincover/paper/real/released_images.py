@@ -69,23 +69,19 @@ def load_audiomnist(place: Path, cache: Path | None = None) -> Contents:
     """Read all recordings as images of 32 mel bands by 32 times; the label is the digit, the domain the speaker."""
     paths: list[Path] = []
     absent: list[str] = []
-    faults: list[str] = []
     for speaker in _speakers(place):
         names = {name for name in names_in(speaker) if name.endswith(".wav")}
         wanted = {f"{digit}_{speaker.name}_{i}.wav" for digit, i in product(range(N_DIGITS), range(N_RECORDINGS))}
-        faults += [
-            f"{speaker / name} is not named DIGIT_{speaker.name}_NUMBER.wav, as the speaker's recordings are"
-            for name in sorted(names - wanted)
-        ]
-        if not names & wanted:
-            faults.append(f"{speaker} has no recording of speaker {speaker.name}, such as 0_{speaker.name}_0.wav")
-            continue
+        if others := sorted(names - wanted):
+            name = f"DIGIT_{speaker.name}_NUMBER.wav"
+            raise InputError(f"{speaker / others[0]} is not named {name}, as the speaker's recordings are.")
+        if not names:
+            raise InputError(f"{speaker} has no recording of speaker {speaker.name}, such as 0_{speaker.name}_0.wav.")
         absent += sorted(f"{speaker.name}/{name}" for name in wanted - names)
-        paths += [speaker / name for name in sorted(names & wanted)]
+        paths += [speaker / name for name in sorted(names)]
     digits = np.array([int(path.name[0]) for path in paths], dtype=np.int64)
     speakers = np.array([path.parent.name for path in paths], dtype=str)
-    found = decode_files(Files(paths, digits, speakers), read_recording, SOUND_RECIPE, cache)
-    return Contents(found.table, (*faults, *found.faults), tuple(absent))
+    return Contents(decode_files(Files(paths, digits, speakers), read_recording, SOUND_RECIPE, cache), tuple(absent))
 
 
 def read_recording(path: Path) -> NDArray[np.uint8]:
@@ -95,14 +91,17 @@ def read_recording(path: Path) -> NDArray[np.uint8]:
             n_channels, n_bytes, rate, n_samples, *_ = file.getparams()
             content = file.readframes(n_samples)
     except (wave.Error, EOFError, RuntimeError) as error:  # RuntimeError: a chunk longer than the file
-        raise InputError(f"{path} is damaged or not a wav file ({str(error) or 'it ends too early'})") from None
+        raise InputError(
+            f"{path} is damaged or not a wav file ({str(error) or 'it ends too early'}); copy it again."
+        ) from None
     if (n_channels, n_bytes) != (1, 2):
-        raise InputError(f"{path} has {n_channels} channels of {8 * n_bytes} bits, expected one of 16 bits")
+        raise InputError(f"{path} has {n_channels} channels of {8 * n_bytes} bits, expected one of 16 bits.")
     if not 2 * HIGHEST_HZ <= rate <= HIGHEST_RATE:  # a damaged header could ask for all memory
         expected = f"{2 * HIGHEST_HZ:,.0f} to {HIGHEST_RATE:,}"
-        raise InputError(f"{path} has {rate:,} samples per second, expected {expected}")
+        raise InputError(f"{path} has {rate:,} samples per second, expected {expected}.")
     if len(content) != n_bytes * n_samples or n_samples == 0:
-        raise InputError(f"{path} is truncated: {len(content) // n_bytes:,} of {n_samples:,} samples are left")
+        n_left = len(content) // n_bytes
+        raise InputError(f"{path} is truncated: {n_left:,} of {n_samples:,} samples are left; copy it again.")
     return log_mel_image(np.frombuffer(content, dtype="<i2"), rate)
 
 
@@ -154,28 +153,24 @@ def locate_malaria(folder: Path) -> Path | None:
 def load_malaria(place: Path, cache: Path | None = None) -> Contents:
     """Read all cells in grey, 40 by 40 pixels; the domain is the patient."""
     paths: list[Path] = []
-    faults: list[str] = []
     for name in CELL_LABELS:
         cells = [file for file in names_in(place / name) if file != CELLS_IGNORED and not file.startswith(".")]
-        faults += [
-            f"{place / name / file} is not named as the cell of a patient is, C33P1thinF_..._cell_179.png"
-            for file in cells
-            if not CELL.fullmatch(file)
-        ]
+        if others := [file for file in cells if not CELL.fullmatch(file)]:
+            expected = "named as the cell of a patient is, C33P1thinF_..._cell_179.png"
+            raise InputError(f"{place / name / others[0]} is not {expected}.")
         if not cells:
-            faults.append(f"{place / name} has no image of a cell")
-        paths += [place / name / file for file in cells if CELL.fullmatch(file)]
+            raise InputError(f"{place / name} has no image of a cell; copy it again.")
+        paths += [place / name / file for file in cells]
     labels = np.array([CELL_LABELS[path.parent.name] for path in paths], dtype=str)
     patients = np.array([CELL.sub(r"\1", path.name) for path in paths], dtype=str)
-    found = decode_files(Files(paths, labels, patients), read_cell, CELL_RECIPE, cache)
-    return Contents(found.table, (*faults, *found.faults))
+    return Contents(decode_files(Files(paths, labels, patients), read_cell, CELL_RECIPE, cache))
 
 
 def read_cell(path: Path) -> NDArray[np.uint8]:
     """Return a cell in grey."""
     image = load_or_reason(path, _in_grey)
     if isinstance(image, str):
-        raise InputError(f"{path} cannot be decoded: {image}")
+        raise InputError(f"{path} cannot be decoded: {image}; copy it again.")
     return np.asarray(image)
 
 

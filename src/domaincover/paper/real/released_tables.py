@@ -23,7 +23,6 @@ import re
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -62,15 +61,6 @@ BENEFITS = [f"{name}_ben" for name in ("mcaid", "mcare", "ssi", "snap", "tanf", 
 LEVELS = {"low": -np.inf, "mid": 15_000, "high": 50_000}  # each from here on
 
 
-class Windows(NamedTuple):
-    """The windows of one person: features, activities, and what is wrong with the other lines."""
-
-    names: list[str]
-    features: NDArray[np.float32]
-    activities: list[str]
-    faults: list[str]
-
-
 def locate_wisdm(folder: Path) -> Path | None:
     """Return the folder with a file per person: the given one, or where it lies in the release."""
     for place in ("arff_files/watch/accel", "wisdm-dataset/arff_files/watch/accel", "watch/accel", "."):
@@ -81,64 +71,49 @@ def locate_wisdm(folder: Path) -> Path | None:
 
 def load_wisdm(place: Path, cache: Path | None = None) -> Contents:  # noqa: ARG001 - it is read within seconds
     """Read the windows of all persons; the label is the group of the activity, the domain the person."""
-    blocks: list[pd.DataFrame] = []
-    labels: list[str] = []
-    persons: list[str] = []
-    faults: list[str] = []
-    columns: list[str] | None = None
+    parts: list[DatasetTable] = []
     for name in names_in(place):
         if not (found := PERSON_FILE.fullmatch(name)):
             continue
-        path = place / name
-        try:
-            windows = read_windows(path, found[1])
-        except InputError as error:
-            faults.append(str(error))
-            continue
-        faults += windows.faults
-        if windows.names != (columns := columns or windows.names):
-            faults.append(f"{path} has other features than the files before it")
-        elif windows.activities:
-            blocks.append(pd.DataFrame(windows.features, columns=windows.names))
-            labels += [LABEL_OF[activity] for activity in windows.activities]
-            persons += [found[1]] * len(windows.activities)
-        elif not windows.faults:
-            faults.append(f"{path} has no window of person {found[1]}")
-    X = pd.concat(blocks, ignore_index=True) if blocks else pd.DataFrame()
-    return Contents(DatasetTable(X, np.array(labels, dtype=str), np.array(persons, dtype=str)), tuple(faults))
+        part = read_windows(place / name, found[1])
+        if parts and [*part.X] != [*parts[0].X]:
+            raise InputError(f"{place / name} has other features than the files before it.")
+        parts.append(part)
+    X = pd.concat([part.X for part in parts], ignore_index=True)
+    return Contents(
+        DatasetTable(X, np.concatenate([part.y for part in parts]), np.concatenate([part.domains for part in parts]))
+    )
 
 
-def read_windows(path: Path, person: str) -> Windows:
-    """Read the file of one person; lines that cannot be used are faults that name them."""
+def read_windows(path: Path, person: str) -> DatasetTable:
+    """Read the windows of one person; a line that cannot be used raises an error that names it."""
     with reading(path):
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     names = [found[1].strip("\"'") for line in lines if (found := ATTRIBUTE.match(line.strip()))]
     start = next((number for number, line in enumerate(lines) if line.strip().lower() == "@data"), None)
     if start is None or not {ACTIVITY, PERSON} <= {*names}:
-        raise InputError(f"{path} is not an ARFF file with the attributes {ACTIVITY} and {PERSON}, and @data")
+        raise InputError(f"{path} is not an ARFF file with the attributes {ACTIVITY} and {PERSON}, and @data.")
     activity, owner = names.index(ACTIVITY), names.index(PERSON)
-    numeric = [column for column in range(len(names)) if column not in (activity, owner)]
-    faults: list[str] = []
-    usable: list[list[str]] = []
-    where: list[int] = []
-    for number, fields in _rows(lines, start + 1):
+    rows = dict(_rows(lines, start + 1))
+    if not rows:
+        raise InputError(f"{path} has no window of person {person}; copy it again.")
+    for number, fields in rows.items():
         if len(fields) != len(names):
-            faults.append(f"{path}:{number} has {len(fields)} fields, its header {len(names)}")
-        elif fields[activity] not in LABEL_OF:
-            faults.append(f"{path}:{number}: {ACTIVITY} is {fields[activity]!r}, which is none of {''.join(LABEL_OF)}")
-        elif fields[owner] != person:
-            faults.append(f"{path}:{number}: {PERSON} is {fields[owner]!r} in the file of person {person}")
-        else:
-            usable.append(fields)
-            where.append(number)
-    texts = np.array(usable, dtype=object).reshape(len(usable), len(names))
-    numbers = _as_numbers(texts[:, numeric])
-    wrong = ~np.isfinite(numbers) & (texts[:, numeric] != UNKNOWN)
-    for row, column in zip(*np.nonzero(wrong), strict=True):
-        fault = f"{names[numeric[column]]} is {texts[row, numeric[column]]!r}, which is not a number"
-        faults.append(f"{path}:{where[row]}: {fault}")
-    kept = ~wrong.any(axis=1)
-    return Windows([names[column] for column in numeric], numbers[kept], texts[kept, activity].tolist(), faults)
+            raise InputError(f"{path}:{number} has {len(fields)} fields, its header {len(names)}.")
+        if fields[activity] not in LABEL_OF:
+            known = "".join(LABEL_OF)
+            raise InputError(f"{path}:{number}: {ACTIVITY} is {fields[activity]!r}, which is none of {known}.")
+        if fields[owner] != person:
+            raise InputError(f"{path}:{number}: {PERSON} is {fields[owner]!r} in the file of person {person}.")
+    table = pd.DataFrame([*rows.values()], index=[*rows], columns=names, dtype=object)
+    texts = table.drop(columns=[ACTIVITY, PERSON])
+    numbers = _as_numbers(texts.to_numpy())
+    wrong = ~np.isfinite(numbers) & (texts.to_numpy() != UNKNOWN)
+    for row, column in np.argwhere(wrong)[:1]:
+        what = f"{texts.columns[column]} is {texts.iloc[row, column]!r}"
+        raise InputError(f"{path}:{texts.index[row]}: {what}, which is not a number.")
+    labels = np.array([LABEL_OF[letter] for letter in table[ACTIVITY]], dtype=str)
+    return DatasetTable(pd.DataFrame(numbers, columns=texts.columns), labels, np.full(len(labels), person))
 
 
 def _rows(lines: list[str], start: int) -> Iterator[tuple[int, list[str]]]:
@@ -170,16 +145,11 @@ def load_reviews(place: Path, cache: Path | None = None) -> Contents:  # noqa: A
     texts: list[str] = []
     labels: list[str] = []
     products: list[str] = []
-    faults: list[str] = []
     present = [file for file in REVIEW_FILES if os.path.isfile(place / file)]
     for file in present:
         path = place / file
-        try:
-            with reading(path):
-                content = path.read_bytes()
-        except InputError as error:
-            faults.append(str(error).rstrip("."))
-            continue
+        with reading(path):
+            content = path.read_bytes()
         for number, line in enumerate(content.split(b"\n"), start=1):
             label, tab, text = line.rstrip(b"\r").partition(b"\t")
             if label in SENTIMENTS and tab:  # one review of the release is empty
@@ -187,12 +157,11 @@ def load_reviews(place: Path, cache: Path | None = None) -> Contents:  # noqa: A
                 labels.append(SENTIMENTS[label])
                 products.append(REVIEW_FILES[file])
             elif line.strip():
-                faults.append(
-                    f"{path}:{number} is not 0 or 1, a tab and a text, but starts with {decoded(line[:20])!r}"
-                )
+                start = decoded(line[:20])
+                raise InputError(f"{path}:{number} is not 0 or 1, a tab and a text, but starts with {start!r}.")
     missing = tuple(file for file in REVIEW_FILES if file not in present)
     table = DatasetTable(np.array(texts, dtype=object), np.array(labels, dtype=str), np.array(products, dtype=str))
-    return Contents(table, tuple(faults), missing)
+    return Contents(table, missing)
 
 
 def decoded(text: bytes) -> str:

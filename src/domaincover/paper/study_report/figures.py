@@ -1,4 +1,7 @@
-"""Every figure of a study, for a paper and for the page: a plot per data set, and one legend below them."""
+"""Every figure of a study, for a paper and for the page: a plot per data set, and one legend below them.
+
+A figure is one of the paper's, with its number, or one of a kind for what the paper's do not show.
+"""
 
 import functools
 import json
@@ -14,9 +17,8 @@ from altair.vegalite import SCHEMA_URL, SCHEMA_VERSION
 
 from domaincover.errors import check_choice
 from domaincover.files import write_whole
-from domaincover.options import FigureFormat
+from domaincover.options import FIGURES, FigureFormat
 from domaincover.paper.published import Exhibit
-from domaincover.paper.study_report.exhibits import PlannedFigure, planned_figures
 from domaincover.paper.study_report.study_charts import (
     PAPER,
     TEMPLATES,
@@ -24,6 +26,7 @@ from domaincover.paper.study_report.study_charts import (
     cross_table,
     curve_table,
     filled,
+    has_curves,
     plane_limits,
     random_line,
     recall_boxes,
@@ -32,8 +35,10 @@ from domaincover.paper.study_report.study_charts import (
 )
 from domaincover.paper.study_report.study_tables import (
     in_order,
+    of_dataset,
     of_experiment,
     sentences_of_notes,
+    targets_of,
     unseen_rows,
 )
 from domaincover.paper.study_report.style import (
@@ -44,6 +49,7 @@ from domaincover.paper.study_report.style import (
     splits_in_order,
 )
 from domaincover.report.charts import Rows, Spec, rows_for_json
+from domaincover.report.readable import unused_name
 
 COLUMN = 234  # points: 3.25 inches, one column of most papers
 TWO_COLUMNS = 486  # points: 6.75 inches
@@ -71,6 +77,28 @@ TITLES = {
     "min-recall": ("Min recall", None),
 }
 
+LONGEST_SLUG = 80
+# What the figures of each kind show, as a title; {target} is their target recall.
+SUBJECTS = {
+    "cross": "min recall against set size at target {target}",
+    "cross-splits": "min recall against set size at target {target}, by split",
+    "share": "share of unseen domains at target {target}",
+    "min-recall": "min recall of unseen domains at target {target}",
+    "curves": "min recall against set size by target recall",
+    "coverage": "share of unseen domains at target {target} against set size",
+}
+
+
+class PlannedFigure(NamedTuple):
+    """A figure: the name of its file, its title, its kind, the data sets of its plots, and the rows that it shows."""
+
+    name: str
+    title: str
+    kind: str
+    datasets: tuple[str, ...]
+    target_recall: float
+    results: pd.DataFrame
+
 
 class Plot(NamedTuple):
     """One plot of a figure: its kind and title, its targets, the values of its template, and its tables."""
@@ -80,6 +108,84 @@ class Plot(NamedTuple):
     targets: Sequence[float]
     values: dict[str, Any]
     tables: dict[str, pd.DataFrame]
+
+
+def rows_of(exhibit: Exhibit, results: pd.DataFrame) -> pd.DataFrame:
+    """Return the results that a table or figure compares, of all data sets."""
+    wanted = results["method"].isin([*exhibit.methods, *exhibit.ours])
+    return results[wanted & results["target_recall"].isin(exhibit.target_recalls)]
+
+
+def planned_figures(
+    results: pd.DataFrame, kinds: Collection[str] | None = None, exhibits: Sequence[Exhibit] = ()
+) -> list[PlannedFigure]:
+    """Return the figures of these kinds, or of all that apply; first those that are exhibits of a paper.
+
+    What no exhibit shows, such as other data sets, methods and targets, is in one figure of each kind and target.
+    """
+    for kind in kinds or ():
+        check_choice("kind of figure", kind, FIGURES)
+    wanted = [kind for kind in SUBJECTS if kinds is None or kind in kinds]
+    own = {kind: [exhibit for exhibit in exhibits if exhibit.kind == kind] for kind in wanted}
+    figures = [
+        PlannedFigure(one.slug, f"{one.name}. {one.title}", kind, drawn, one.target_recalls[-1], rows_of(one, results))
+        for kind in wanted
+        for one in own[kind]
+        if (drawn := drawn_datasets(one, results))
+    ]
+    used: set[str] = set()
+    others = (figure for kind in wanted for figure in _others(results, kind, own[kind]))
+    return figures + [figure._replace(name=unused_name(figure.name, used)) for figure in others]
+
+
+def drawn_datasets(exhibit: Exhibit, results: pd.DataFrame) -> tuple[str, ...]:
+    """Return the data sets of one of the paper's figures on which all its methods were run."""
+    rows = rows_of(exhibit, results)
+    run = [name for name in exhibit.datasets if set(exhibit.methods) <= set(of_dataset(rows, name)["method"])]
+    return tuple(name for name in run if _can_bedrawn_datasets(rows, name, exhibit.kind))
+
+
+def _others(results: pd.DataFrame, kind: str, exhibits: Sequence[Exhibit]) -> Iterable[PlannedFigure]:
+    """Yield the figures of a kind for what its exhibits leave out, by target recall."""
+    targets = sorted(set(results["target_recall"]))
+    for target in targets[-1:] if kind == "curves" else targets:
+        rows = results[results["target_recall"] == target]
+        if kind == "curves":
+            rows = results[results.groupby("method")["target_recall"].transform("nunique") > 1]
+        drawn = tuple(_left_out(rows, kind, [one for one in exhibits if target in one.target_recalls], results))
+        if not drawn:
+            continue
+        subject = SUBJECTS[kind].format(target=f"{target:g}")
+        title = f"{dataset_label(drawn[0])}: {subject}" if len(drawn) == 1 else f"{subject[0].upper()}{subject[1:]}"
+        parts = [kind, *([_slug(drawn[0])] if len(drawn) == 1 else [])]
+        parts += [] if kind == "curves" or len(targets) == 1 else [f"target-{target!r}"]
+        yield PlannedFigure("-".join(parts), title, kind, drawn, target, rows)
+
+
+def _left_out(rows: pd.DataFrame, kind: str, exhibits: Sequence[Exhibit], results: pd.DataFrame) -> Iterable[str]:
+    """Yield the data sets that no exhibit shows with all these methods."""
+    methods = set(rows["method"])
+    able = [one for one in exhibits if methods <= {*one.methods, *one.ours}]
+    shown = {name for one in able for name in drawn_datasets(one, results)}
+    for name in dict.fromkeys(rows["dataset"]):
+        if name not in shown and _can_bedrawn_datasets(rows, name, kind):
+            yield name
+
+
+def _can_bedrawn_datasets(rows: pd.DataFrame, dataset: str, kind: str) -> bool:
+    own = of_dataset(rows, dataset)
+    if own.empty or (kind != "cross-splits" and "unseen" not in set(own["split"])):
+        return False
+    return kind != "curves" or (len(targets_of(rows, dataset)) > 1 and has_curves(rows, dataset))
+
+
+def _slug(name: str) -> str:
+    """Return a name for files: lower-case ASCII letters, digits and hyphens.
+
+    >>> _slug("Camelyon 17/<b>")
+    'camelyon-17-b'
+    """
+    return re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:LONGEST_SLUG] or "data-set"
 
 
 def figure_files(

@@ -9,19 +9,22 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from domaincover.files import write_whole
-from domaincover.paper.published import Published
-from domaincover.paper.study_report.exhibits import exhibit_sections
-from domaincover.paper.study_report.figures import figures_of, picture
+from domaincover.paper.catalogue import DATASET_GROUPS
+from domaincover.paper.published import WILDS_MISSING, Exhibit, Published, is_quotable
+from domaincover.paper.study_report.figures import drawn_datasets, figures_of, picture, rows_of
 from domaincover.paper.study_report.study_tables import (
-    COLUMNS,
-    MEASURES,
-    Row,
-    beside_paper,
+    CAPTION,
+    KEYS,
+    NOT_RUN,
+    NOTE,
+    beside_table,
     columns_of,
+    compared_with_published,
     in_order,
     main_target,
     notes_of,
     of_dataset,
+    rank,
     readable_rows,
     rules_in_words,
     seeds_and_domains,
@@ -32,7 +35,8 @@ from domaincover.paper.study_report.study_tables import (
     training_times,
     unseen_rows,
 )
-from domaincover.paper.study_report.style import dataset_label
+from domaincover.paper.study_report.style import dataset_label, short_label
+from domaincover.paper.study_report.text_tables import TextTable
 from domaincover.paper.theory import theory_figure
 from domaincover.report.charts import Spec
 from domaincover.report.readable import rendered, sentence
@@ -48,6 +52,21 @@ class Picture(NamedTuple):
     address: str
     words: str
     width: int
+
+
+class Section(NamedTuple):
+    """A table or figure of the paper on the page: what of it was not run and why, and its table if it is one."""
+
+    exhibit: Exhibit
+    status: str
+    missing: str
+    table: TextTable | None = None
+    caption: str = ""
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether it shows nothing of ours."""
+        return self.status == NOT_RUN
 
 
 def write_page(
@@ -67,7 +86,6 @@ def write_page(
     is the content of a `theory.json`; `files` are the addresses of tables to link to, by name.
     """
     table = in_order(results)
-    rows = readable_rows(table)
     exhibits = () if published is None else published.exhibits
     figures = figures_of(table, domains, None, exhibits)
     # of all splits side by side there is only the paper's figure
@@ -76,26 +94,20 @@ def write_page(
         one.slug: [found for found in pictures if re.fullmatch(rf"{one.slug}(-\d+)?", found.name)] for one in exhibits
     }
     shown = {found.name for own in of_paper.values() for found in own}
-    compared_times = _times(times, published)
+    measured = pd.DataFrame(columns=["dataset", "erm_seconds", "set_cover_seconds"]) if times is None else times
+    compared = training_times(measured.astype({"dataset": "str"}), None if published is None else published.times)
     page = rendered(
         "page.html",
         title=TITLE if published is None else published.title,
         paper=published,
-        exhibits=[] if published is None else exhibit_sections(published, table),
+        exhibits=[] if published is None else exhibit_sections(published, table, compared),
         pictures=of_paper,
         others=[found for found in pictures if found.name not in shown],
         headline=what_was_run(table),
-        sections=[_section(table, rows, name) for name in dict.fromkeys(table["dataset"])],
-        columns=COLUMNS,
-        measures=MEASURES,
-        beside_paper=beside_paper,
-        columns_of=columns_of,
-        seeds_and_domains=seeds_and_domains,
-        rule=" ".join(map(sentence, rules_in_words(table))),
-        targets=[f"{target:g}" for target in sorted(set(table["target_recall"]))],
-        times=None if compared_times is None else times_table(compared_times),
-        has_times=times is not None and not times.empty,
-        times_caption="" if compared_times is None else times_caption(compared_times),
+        numbers=sentence(CAPTION),
+        sections=[_section(table, name) for name in dict.fromkeys(table["dataset"])],
+        times=None if compared.empty or published is not None else times_table(compared),
+        times_caption=times_caption(compared),
         theory=None if theory is None else _picture("theory-figure", theory_figure(theory)),
         notes=notes_of(table),
         files=files or {},
@@ -118,28 +130,61 @@ def _lines(text: str | list[str]) -> list[str]:
     return [text] if isinstance(text, str) else text
 
 
-def _times(times: pd.DataFrame | None, published: Published | None) -> pd.DataFrame | None:
-    """Return our times beside the paper's; None if there are neither."""
-    measured = pd.DataFrame(columns=["dataset", "erm_seconds", "set_cover_seconds"]) if times is None else times
-    if measured.empty and published is None:
-        return None
-    return training_times(measured.astype({"dataset": "str"}), None if published is None else published.times)
-
-
-def _section(results: pd.DataFrame, rows: list[Row], dataset: str) -> dict[str, Any]:
-    """Return the page's content for one data set."""
-    target = main_target(results, dataset)
+def _section(results: pd.DataFrame, dataset: str) -> dict[str, Any]:
+    """Return the page's content for one data set: the main target first, then the others from the lowest."""
     own = unseen_rows(of_dataset(results, dataset))
-    # The main target first, then the others from the lowest.
-    order = [target, *(other for other in targets_of(results, dataset) if other != target)]
-    places = [place for one in order for place in own.index[own["target_recall"] == one]]
-    return {
-        "title": dataset_label(dataset),
-        "rows": [rows[place] for place in places],
-        "targets": order,
-        "rule": " ".join(map(sentence, rules_in_words(own))),
-        "notes": sentences_of_notes(own),
-    }
+    targets, main = targets_of(results, dataset), main_target(results, dataset)
+    order = [main, *(other for other in targets if other != main)]
+    title = dataset_label(dataset)
+    if own.empty:
+        return {"title": title, "table": None}
+    rows = readable_rows(pd.concat([own[own["target_recall"] == target] for target in order]))
+    left_out = {"dataset", "split", *(["target"] if len(order) == 1 else [])}
+    columns = {name: column for name, column in columns_of(rows).items() if name not in left_out}
+    said = [f"Unseen domains, {title}: {seeds_and_domains(rows)}.", *map(sentence, rules_in_words(own))]
+    caption = " ".join([*sentences_of_notes(own), *said])
+    return {"title": title, "table": TextTable(columns, rows, has_blocks=False), "caption": caption}
+
+
+def exhibit_sections(published: Published, results: pd.DataFrame, times: pd.DataFrame) -> list[Section]:
+    """Return a section for every table and figure of the paper, in its order; `times` are ours beside the paper's.
+
+    Results of quick runs alone do not stand beside the paper's numbers.
+    """
+    if not is_quotable(results[NOTE]).any():
+        published = published._replace(results=published.results[:0])
+    return [
+        Section(exhibit, "" if times["ratio"].notna().any() else NOT_RUN, "", times_table(times), times_caption(times))
+        if exhibit.kind == "times"
+        else _exhibit(published, exhibit, results)
+        for exhibit in published.exhibits
+    ]
+
+
+def _exhibit(published: Published, exhibit: Exhibit, results: pd.DataFrame) -> Section:
+    rows = rows_of(exhibit, results)
+    rows = unseen_rows(rows[rows["dataset"].isin(exhibit.datasets)])
+    is_table = exhibit.kind == "results"
+    run = set(rows["dataset"]) if is_table else set(drawn_datasets(exhibit, results))
+    missing: dict[str, list[str]] = {}
+    for name in exhibit.datasets:
+        if name not in run:
+            reason = WILDS_MISSING if name in DATASET_GROUPS["wilds"] else NOT_RUN
+            missing.setdefault(reason, []).append(short_label(name))
+    status = f"{len(run)} of {len(exhibit.datasets)} run" if missing else ""
+    said = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in missing.items())
+    section = Section(exhibit, status if run else NOT_RUN, said)
+    if not is_table:
+        return section
+    compared = compared_with_published(rows, published.results, exhibit.experiment)
+    compared = pd.concat([compared[compared["source"] == exhibit.name], rows]).drop_duplicates(KEYS)
+    compared = compared.sort_values(KEYS, key=rank, kind="stable")
+    targets = ", ".join(f"{target:g}" for target in exhibit.target_recalls)
+    caption = (
+        f"Unseen domains at target {targets}, ± standard deviation over seeds; differences are ours less the paper’s."
+    )
+    caption = " ".join([*sentences_of_notes(rows), caption])
+    return section._replace(table=beside_table(compared, ("target", "source")), caption=caption)
 
 
 def what_was_run(results: pd.DataFrame) -> str:

@@ -1,8 +1,8 @@
 """The tables of a study: their order and rows, and as text, ours beside the paper's, and training times."""
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, get_args
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, get_args
 
 import pandas as pd
 
@@ -190,7 +190,6 @@ NOT_RUN = "not run"
 KEYS = ["dataset", "target_recall", "method"]
 MEASURES = ("min_recall", "set_size", "share_at_target")
 KINDS = ("", "_std", "_published", "_published_std", "_difference")
-COMPARED = [f"{measure}{kind}" for measure in MEASURES for kind in KINDS]
 BESIDE = {
     "dataset": Column("Data set", is_text=True),
     "method": Column("Method", is_text=True),
@@ -297,8 +296,8 @@ def _with_published(results: pd.DataFrame, compared: pd.DataFrame) -> pd.DataFra
     return wide.assign(published_source=wide["published_source"].astype(object).where(wide["published_source"].notna()))
 
 
-def _beside_text(compared: pd.DataFrame, style: TableStyle, width: int, color: bool) -> str:
-    """Return the comparison, rounded like the published numbers."""
+def beside_table(compared: pd.DataFrame, left_out: Collection[str] = ()) -> TextTable:
+    """Return the comparison as texts without some columns, rounded like the published numbers."""
     styles = method_styles(compared["method"])
     rows = []
     for row in compared.to_dict("records"):
@@ -307,35 +306,33 @@ def _beside_text(compared: pd.DataFrame, style: TableStyle, width: int, color: b
             "method": printable(styles[row["method"]].label),
             "target": f"{row['target_recall']:g}",
             "source": printable(str(row["source"])),
+            "style": styles[row["method"]],
         }
         for measure in MEASURES:
             ours, paper, difference = beside_paper(row, measure)
             texts[measure] = NOT_RUN if math.isnan(row[measure]) else ours
             texts |= {f"{measure}_published": paper, f"{measure}_difference": difference}
         rows.append(texts)
+    columns = {name: column for name, column in BESIDE.items() if name not in left_out}
+    return TextTable(columns, rows, "Beside the paper")
+
+
+def _beside_text(compared: pd.DataFrame, style: TableStyle, width: int, color: bool) -> str:
     sources = ", ".join(printable(str(source)) for source in dict.fromkeys(compared["source"]))
     caption = (
         f"ours, the paper’s ({sources}) and ours less the paper’s, in unseen domains; "
         "± standard deviation over seeds; shares in percent, their difference in points"
         + (f"; {WILDS_MISSING}" if compared["min_recall"].isna().any() else "")
     )
-    return table_text(TextTable(BESIDE, rows, "Beside the paper"), style, [caption], width, color)
+    return table_text(beside_table(compared), style, [caption], width, color)
 
 
-class BesidePaper(NamedTuple):
-    """Ours and the paper's number, each with its spread, and ours less the paper's."""
-
-    ours: str
-    paper: str
-    difference: str
-
-
-def beside_paper(row: Mapping[Any, Any], measure: str) -> BesidePaper:
-    """Return the texts of one measure, shares in percent and their difference in points."""
+def beside_paper(row: Mapping[Any, Any], measure: str) -> tuple[str, str, str]:
+    """Return ours and the paper's number with their spreads, and the difference; of shares in percent and points."""
     ours, spread, theirs, their_spread, difference = (row[f"{measure}{kind}"] for kind in KINDS)
     if measure == "share_at_target":
-        return BesidePaper(percent(ours, spread), percent(theirs, their_spread), signed(100 * difference, 0))
-    return BesidePaper(with_spread(ours, spread, 2), with_spread(theirs, their_spread, 2), signed(difference, 2))
+        return percent(ours, spread), percent(theirs, their_spread), signed(100 * difference, 0)
+    return with_spread(ours, spread, 2), with_spread(theirs, their_spread, 2), signed(difference, 2)
 
 
 def signed(value: float, decimals: int) -> str:
