@@ -9,7 +9,8 @@ import pytest
 from sklearn.base import clone
 
 from domaincover import InputError, TableEncoder
-from domaincover.data.encoding import as_table, column_kind
+from domaincover.data.columns import column_kind
+from domaincover.data.encoding import as_table
 from domaincover.data.table_encoding import FAR
 
 DAYS = pd.date_range("2024-01-29", periods=6)  # a Monday, and a leap year

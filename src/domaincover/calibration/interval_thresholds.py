@@ -108,7 +108,7 @@ class KnownDraw(NamedTuple):
 
 
 def draws_of(domains: NDArray[np.int64], n_known: int, n_draws: int, rng: np.random.Generator) -> Iterator[KnownDraw]:
-    """KnownDraw `n_known` random rows of every domain to be known; all others count."""
+    """Draw `n_known` random rows of every domain to be known; all others count."""
     n_rows = np.bincount(domains)
     starts, place = np.cumsum(n_rows) - n_rows, np.arange(n_rows.max())
     is_real = place < n_rows[:, None]

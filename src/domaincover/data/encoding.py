@@ -26,8 +26,6 @@ from domaincover.data.disk_table import DiskTable, Rows
 from domaincover.data.table_encoding import TableEncoding
 from domaincover.errors import InputError
 
-__all__ = ["Categories", "Kind", "TableEncoder", "as_table", "checked_inputs", "column_kind"]
-
 _SQUARABLE = 1e100
 LEARNED_VALUES, LEARNED_ROWS = 20_000_000, 10_000  # so many values are learned from, or so many rows if that is more
 MOST_TEXTS = 10_000  # of a column, that the evenly spaced rows lack

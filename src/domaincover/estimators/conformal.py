@@ -67,11 +67,6 @@ class ConformalSetClassifier(ConformalPredictor, CalibratedSetClassifier):
         - "held-out-domains", "cross-fit", "jackknife-minmax" and "prefit" calibrate as in `PromisedSetClassifier`. A
           promise is proved with each of them but "cross-fit".
         - "training-data" calibrates on the estimator's training rows, as in the paper, without a promise.
-    calibration_domains : float or None, default=None
-        Share of the domains held out; None is a quarter, or as many as the confidence needs.
-    folds : int or None, default=None
-        Number of groups for "cross-fit" (None is 5), or of domains left out for "jackknife-minmax" (None is 25, or as
-        many as the confidence needs).
     min_cell_size : int, default=20
         A label's (domain, label) cells with fewer examples are pooled into one; with a promise, they are excluded from
         calibration and from the promise.
@@ -81,10 +76,8 @@ class ConformalSetClassifier(ConformalPredictor, CalibratedSetClassifier):
     on_infeasible : {"raise", "widen"}, default="raise"
         With too few domains for the confidence, overall or for one label: raise an error, or put the labels without a
         promise into every set.
-    n_jobs : int or None, default=None
-        Number of processes that fit the estimator, as joblib counts them; domaincover's networks train together anyway.
-    random_state : int, RandomState or None, default=None
-        Determines the calibration domains.
+    calibration_domains, folds, n_jobs, random_state
+        As for `PromisedSetClassifier`.
 
     Attributes
     ----------
