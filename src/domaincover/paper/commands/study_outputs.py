@@ -1,4 +1,4 @@
-"""Tables, figures and one page from finished runs: of each experiment, and by `results`, `report` and `figures`."""
+"""Tables, figures and one page from finished runs: of each experiment, and by `results` and `report`."""
 
 from __future__ import annotations
 
@@ -150,12 +150,3 @@ def write_report(directory: Path, out: Path) -> None:
     tables = collect(directory)
     with writing(out):
         _write_study_page(tables, directory, out)
-
-
-def write_figures(directory: Path, out: Path, fmt: FigureFormat) -> None:
-    """Write the figures of a study, and print their names."""
-    tables = collect(directory)
-    exhibits = published().exhibits if _is_of_paper(directory) else ()
-    with writing(out):
-        for path in figure_files(tables.results, tables.domains, out, fmt, exhibits=exhibits):
-            typer.echo(path)
