@@ -245,7 +245,7 @@ def test_a_label_whose_cells_are_all_left_out_is_in_every_set_with_a_warning():
 
 
 def test_another_use_of_small_cells_is_refused():
-    with pytest.raises(InputError, match="small_cells must be 'pool' or 'omit', got 'drop'"):
+    with pytest.raises(InputError, match="small_cells must be one of 'pool', 'omit', got 'drop'"):
         conformal(small_cells="drop").fit(X, Y, domains=DOMAINS)
 
 

@@ -17,7 +17,7 @@ from domaincover.calibration.rules import (
     robust_thresholds,
 )
 from domaincover.criteria import Criterion, check_share
-from domaincover.errors import InputError
+from domaincover.errors import InputError, check_choice
 from domaincover.estimators.base import Targets
 from domaincover.estimators.calibrated import CalibratedSetClassifier, Fitted, cells_of
 from domaincover.estimators.scorer_fits import Part, taken
@@ -122,8 +122,7 @@ class ConformalSetClassifier(ConformalPredictor, CalibratedSetClassifier):
             raise InputError(
                 f"rule must be one of {known}, got {self.rule!r}; for all labels together use PromisedSetClassifier."
             )
-        if self.small_cells not in get_args(SmallCells):
-            raise InputError(f"small_cells must be 'pool' or 'omit', got {self.small_cells!r}.")
+        check_choice("small_cells", self.small_cells, get_args(SmallCells))
         if self.rule == "order":
             if self.domain_confidence is None:
                 raise InputError("rule='order' needs a domain_confidence, such as 0.9.")

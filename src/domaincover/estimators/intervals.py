@@ -57,10 +57,8 @@ class PromisedIntervalRegressor(IntervalPredictor, RegressorMixin, BaseEstimator
         coverage of a domain of any size, known exactly only with endless rows; its intervals are wider.
     calibration : {"cross-fit", "held-out-domains", "prefit"}, default="cross-fit"
         As in `PromisedSetClassifier`: "held-out-domains" is proved, the others are expected to hold.
-    calibration_domains : float or None, default=None
-        Share of the domains held out; None is a quarter, or as many as the confidence needs.
-    folds : int or None, default=None
-        Number of groups of domains for "cross-fit"; None is 5.
+    calibration_domains, folds
+        As in `PromisedSetClassifier`.
     few_labels : sequence of int, default=(10, 30, 100)
         Numbers of known values of a new domain that `adapt` is calibrated for, as far as domains have the rows.
     min_domain_size : int, default=20
