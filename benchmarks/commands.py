@@ -130,7 +130,6 @@ def _commands(folder: Path) -> dict[str, list[str]]:
         "a tiny study": [*ours, *synthetic],
         "results of a study": [*ours, "results", f"{folder}/study"],
         "report of a study": [*ours, "report", f"{folder}/study", "--out", f"{folder}/report.html"],
-        "figures of a study": [*ours, "figures", f"{folder}/study", "--out", f"{folder}/figures"],
     }
 
 

@@ -92,7 +92,7 @@ def cases(material: Path) -> list[Case]:
     )
     (material / "small.toml").write_text(toml + "max_test_rows = 60\n")
     study = ["run", material / "small.toml", "--jobs", 1, "--out"]
-    report, figures = (["report", material / "study", "--out"], ["figures", material / "study", "--out"])
+    report = ["report", material / "study", "--out"]
     fit = ["fit", material / "train.csv", *ROLES, "--method", "erm", "--out"]
 
     def older(name: str) -> Callable[[Path], None]:
@@ -123,7 +123,6 @@ def cases(material: Path) -> list[Case]:
         Case("fit, new", nothing, lambda f: [*fit, f / "model", "--epochs", 3], ("model",), loads),
         Case("fit, over a model", older("model"), lambda f: [*fit, f / "model", "--epochs", 3], ("model",), loads),
         Case("fit, checkpoints", nothing, kept, ("model",), loads, lambda f: [*kept(f), "--resume"]),
-        Case("figures", finished, lambda f: [*figures, f / "pictures"], ("pictures",), whole_pictures),
         Case("save, new", nothing, no_arguments, ("model",), loads, work=saved),
         Case("save, over a model", older("model"), no_arguments, ("model",), loads, work=saved),
         Case("predict, parquet", sets("sets.parquet"), predict("parquet"), ("sets.parquet",), whole_table),

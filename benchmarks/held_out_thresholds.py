@@ -22,7 +22,7 @@ from domaincover.calibration.adaptation_fit import ScoredRows
 from domaincover.calibration.order_statistics import cell_thresholds
 from domaincover.criteria import criterion_for
 from domaincover.data.dataset import DomainDataset
-from domaincover.estimators.stacked_fit import HeldOutDomains, SmallestSets
+from domaincover.estimators.stacked_fit import SmallestSets
 
 Rule = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
@@ -71,7 +71,7 @@ def lowest_of_each_label(scores: np.ndarray, labels: np.ndarray, domains: np.nda
 
 def chosen(scores: np.ndarray, labels: np.ndarray, domains: np.ndarray) -> np.ndarray:
     """Return the thresholds of `SetCoverClassifier`."""
-    held_out = HeldOutDomains(DomainDataset.from_arrays(scores, labels, domains))
+    held_out = DomainDataset.from_arrays(scores, labels, domains)
     return SmallestSets(held_out, criterion_for(TARGET, range(scores.shape[1])), MIN_CELL_SIZE)._thresholds(scores)
 
 

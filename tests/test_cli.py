@@ -1,6 +1,5 @@
 import json
 import os
-import pty
 import re
 import signal
 import subprocess
@@ -120,15 +119,6 @@ def test_the_page_is_written_and_named(here, study, tmp_path):
 def test_a_page_that_cannot_be_written_gets_one_line(refused, study, tmp_path):
     (tmp_path / "file").touch()
     refused("cannot write", "report", study, "--out", tmp_path / "file" / "page.html")
-    refused("cannot write", "figures", study, "--out", tmp_path / "file" / "figures")
-
-
-@pytest.mark.parametrize(("style", "magic"), [("png", b"\x89PNG"), ("svg", b"<svg"), ("pdf", b"%PDF")])
-def test_figures_in_every_format(here, study, tmp_path, style, magic):
-    printed = here("figures", study, "--out", tmp_path / "figures", "--format", style)[1]
-    paths = [Path(line) for line in printed.splitlines()]
-    assert paths
-    assert all(path.read_bytes().startswith(magic) for path in paths)
 
 
 @pytest.mark.parametrize("command", [[], ["paper"]])
@@ -147,24 +137,11 @@ def test_the_version_is_printed(here):
     assert here("--version")[1] == f"{domaincover.__version__}\n"
 
 
-def test_on_a_terminal_a_bar_tells_what_runs_now(tmp_path):
-    ours, theirs = pty.openpty()
-    options = ["--set", "epochs=3", "--set", "methods=set-cover", "--out", str(tmp_path / "runs")]
-    environment = os.environ | {"TERM": "xterm", "COLUMNS": "120"}
-    process = subprocess.Popen([*DOMAINCOVER, *SMALL, *options], stdout=theirs, stderr=theirs, env=environment)
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            part = os.read(ours, 4096)
-        except OSError:  # the other end is closed
-            break
-        if not part:
-            break
-        shown += part
-    assert process.wait() == 0
-    assert "synthetic-10 set-cover" in shown.decode()
-    assert "all 1 job" in shown.decode()
+def test_a_line_tells_of_each_job_that_has_ended(tmp_path):
+    options = ["--set", "epochs=3", "--set", "methods=set-cover", "--out", tmp_path / "runs"]
+    done = call(*SMALL, *options)
+    assert done.returncode == 0
+    assert re.search(r"^1 of 1 jobs ended after .*: synthetic-10 set-cover, seed 0\.$", done.stderr, re.MULTILINE)
 
 
 def workers_of(process):

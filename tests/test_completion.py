@@ -56,7 +56,7 @@ def test_options_are_offered(offered):
         ("domaincover fit photos --network ", {"resnet-18"}),
         ("domaincover fit visits.csv --device c", {"cpu", "cuda"}),
         ("domaincover results runs --format ", {"table", "csv", "latex", "json"}),
-        ("domaincover figures runs --format ", {"png", "svg", "pdf"}),
+        ("domaincover paper main --format ", {"png", "svg", "pdf"}),
         ("domaincover data check ", {"camelyon17", "fmow", "iwildcam", "amazon", "audiomnist", "wages"}),
         ("domaincover paper main --datasets st", {"storms"}),
         ("domaincover paper synthetic --set ep", {"epochs="}),

@@ -24,7 +24,7 @@ def test_the_help_of_every_command_loads_nothing_heavy():
     program = f"""
 import contextlib, io, sys
 from domaincover.cli import main
-studies = [["paper"], ["run"], ["results"], ["report"], ["figures"], ["data", "check"]]
+studies = [["paper"], ["run"], ["results"], ["report"], ["data", "check"]]
 for command in ([], *studies, ["fit"], ["predict"], ["evaluate"], ["certify"], ["plan"], ["doctor"]):
     sys.argv = ["domaincover", *command, "--help"]
     with contextlib.redirect_stdout(io.StringIO()) as text, contextlib.suppress(SystemExit):

@@ -27,10 +27,10 @@ from domaincover.estimators.assessment import (
     FIXED,
     MODEL,
     _shown_name,
+    diagnose,
     single_label_version,
 )
 from domaincover.estimators.base import SetClassifier
-from domaincover.estimators.diagnosis import diagnose
 from domaincover.paper.study_report.style import KNOWN_METHODS
 
 LINEAR = ConformalSetClassifier(LogisticRegression(), random_state=0)

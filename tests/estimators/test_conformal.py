@@ -163,7 +163,7 @@ def test_our_own_classifier_at_the_end_of_a_pipeline_gets_domains():
 def test_our_own_classifier_gets_domains_that_it_requests_by_metadata_routing(searched):
     own = SetCoverClassifier(epochs=2, random_state=0)
     with sklearn.config_context(enable_metadata_routing=True):
-        own.set_fit_request(domains=True)
+        own.set_fit_request(domains=True).set_score_request(domains=True)
         inside = GridSearchCV(own, {"hidden": [4]}, cv=2) if searched else make_pipeline(StandardScaler(), own)
         model = conformal(inside).fit(X, Y, domains=DOMAINS)
     trained = model.estimator_.best_estimator_ if searched else model.estimator_[-1]
@@ -245,7 +245,7 @@ def test_a_label_whose_cells_are_all_left_out_is_in_every_set_with_a_warning():
 
 
 def test_another_use_of_small_cells_is_refused():
-    with pytest.raises(InputError, match="small_cells must be 'pool' or 'omit', got 'drop'"):
+    with pytest.raises(InputError, match="small_cells must be one of 'pool', 'omit', got 'drop'"):
         conformal(small_cells="drop").fit(X, Y, domains=DOMAINS)
 
 

@@ -67,10 +67,8 @@ def test_evaluate_leaves_no_page(left, small_disk, model, table):
     left(8192, "evaluate", model, table, *FIT[:4], "--html", small_disk(0) / "page.html")
 
 
-def test_a_report_and_figures_leave_no_half_of_them(left, small_disk, study, monkeypatch):
+def test_a_report_leaves_no_half_of_it(left, small_disk, study):
     left(8192, "report", study, "--out", small_disk(0) / "page.html")
-    monkeypatch.setattr("vl_convert.vegalite_to_png", lambda *_, **__: bytes(10_000))
-    left(8192, "figures", study, "--out", small_disk(0) / "figures")
 
 
 def test_a_study_keeps_what_is_finished_and_goes_on_when_there_is_room(small_disk):

@@ -44,10 +44,10 @@ def test_a_folder_that_cannot_be_written_is_told_before_anything_is_done(refused
     refused("cannot write ", "fit", table, *FIT, *(part for pair in places.items() for part in pair))
 
 
-def test_predict_report_figures_and_studies_say_where_they_cannot_write(refused, readonly, table, model, study):
+def test_predict_report_and_studies_say_where_they_cannot_write(refused, readonly, table, model, study):
     refused("cannot write ", "predict", model, table, "--out", readonly / "sets.csv")
     refused("cannot write ", "paper", "synthetic", "--out", readonly / "runs")
-    refused("cannot write ", "figures", study, "--out", readonly / "figures")
+    refused("cannot write ", "report", study, "--out", readonly / "report.html")
 
 
 def test_a_model_and_a_study_can_be_read_from_where_nothing_can_be_written(here, model, study, table, tmp_path):

@@ -19,7 +19,7 @@ def table(tmp_path):
     [
         ("--target-recall", "nan", "target recall must lie between 0 and 1"),
         ("--target-recall", "1e999", "target recall must lie between 0 and 1"),
-        ("--target-recall", "", "Invalid value for '--target-recall'"),
+        ("--target-recall", "", "--target-recall: '' is neither a number such as 0.9 nor LABEL=NUMBER"),
         ("--domain-confidence", "nan", "must lie between 0 and 1"),
         ("--hold-out-domains", "nan", "from 0 to below 1"),
         ("--seed", "99999999999999999999", "Invalid value for '--seed'"),

@@ -15,7 +15,7 @@ from domaincover.paper.experiment import (
     read_experiment,
 )
 from domaincover.paper.methods import GROUPS, METHODS
-from domaincover.paper.published import published, published_results, published_times
+from domaincover.paper.published import published
 from domaincover.paper.study import Run, Study
 from domaincover.paper.study_datasets import QUICK, Sizes
 
@@ -180,13 +180,13 @@ def test_wilds_is_left_out_of_a_group_with_a_note_and_asked_for_by_name():
 
 
 def test_the_papers_numbers_are_of_known_data_sets_and_methods_and_name_their_table():
-    table = published_results()
+    table = published().results
     assert set(table["dataset"]) <= {*DATASET_GROUPS["synthetic"], *DATASET_GROUPS["wilds"]}
     assert table["source"].str.fullmatch(r"Table \d").all()
     assert table.groupby(["experiment", "dataset", "target_recall"]).size().isin([5, 6]).all()
     ours = table.query("dataset == 'synthetic-50-random' and method == 'set-cover'").iloc[0]
     assert (ours["min_recall"], ours["set_size"], ours["share_at_target"]) == (0.91, 1.18, 0.68)
-    assert set(published_times()["dataset"]) == set(DATASET_GROUPS["wilds"])
+    assert set(published().times["dataset"]) == set(DATASET_GROUPS["wilds"])
 
 
 def test_the_papers_contents_name_its_tables_and_figures_in_order_with_known_experiments_and_methods():

@@ -245,7 +245,7 @@ def test_domains_are_enough_if_the_paper_could_draw_its_own(build, n_domains, en
 
 
 def test_an_unknown_name_is_answered_with_those_there_are(tmp_path):
-    with pytest.raises(InputError, match="no WILDS data set is called 'cifar'; there are camelyon17, fmow"):
+    with pytest.raises(InputError, match="no data set of 'wilds' is called 'cifar'; there are camelyon17, fmow"):
         read_wilds("cifar", tmp_path)
 
 

@@ -185,15 +185,12 @@ def test_no_checkpoint_is_left_when_all_runs_are_written(finished):
 
 
 @pytest.mark.slow
-def test_results_report_and_figures_take_such_a_study(finished, here, tmp_path):
+def test_results_and_report_take_such_a_study(finished, here, tmp_path):
     code, printed, _ = here("results", finished)
     assert code == 0
     assert all(dataset_label(name) in printed for name in WILDS)
     assert here("report", finished, "--out", tmp_path / "page.html")[0] == 0
     assert "image_size" in (tmp_path / "page.html").read_text()
-    code, printed, _ = here("figures", finished, "--out", tmp_path / "figures", "--format", "svg")
-    assert code == 0
-    assert (tmp_path / "figures/figure-2.svg").is_file()  # the paper's figure of the four sets
 
 
 def test_finished_runs_are_kept_and_other_settings_refused_by_name(finished, folders, options, capsys):

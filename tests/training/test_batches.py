@@ -138,3 +138,13 @@ def test_image_files_that_fit_into_memory_are_read_once_and_others_for_every_pas
     assert read.n_read == before + 3 * 3, "by this test alone"
     monkeypatch.setattr("domaincover.data.examples.KEPT_BYTES", 6)
     assert lazy_files.kept() is lazy_files
+
+
+def test_batches_of_a_mapped_matrix_are_those_of_memory(tmp_path):
+    values, codes = np.random.default_rng(0).normal(size=(503, 7)).astype(np.float32), np.zeros(503, dtype=np.int64)
+    values.tofile(tmp_path / "matrix")
+    mapped = np.memmap(tmp_path / "matrix", np.float32, "r+", shape=values.shape)
+    pools = [MemoryPool([DomainDataset(part, codes, codes, (0,), (0,))]) for part in (mapped, values)]
+    rows = np.random.default_rng(0).permutation(503)[None]
+    for one, other in zip(*(pool.batches(rows, 100) for pool in pools), strict=True):
+        assert (one.examples == other.examples).all()

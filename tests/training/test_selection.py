@@ -6,9 +6,9 @@ from torch import nn
 from domaincover import GaussianDomains, InputError, SetCoverLoss
 from domaincover.networks.perceptrons import linear, stack
 from domaincover.training.batches import MemoryPool, ShuffledBatches, score
+from domaincover.training.checkpoints import BestWeights, shortfall
 from domaincover.training.loop import train
 from domaincover.training.objectives import CrossEntropy, Objective
-from domaincover.training.selection import BestWeights, shortfall
 from domaincover.training.settings import TrainingSettings
 
 DATA = GaussianDomains.of_paper(4).sample(4, 50, np.random.default_rng(0))

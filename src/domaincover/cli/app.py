@@ -26,7 +26,7 @@ from domaincover.cli.promise_commands import certify, plan, recalibrate, record
 from domaincover.errors import InputError, torch_needed_for
 from domaincover.files import fault, is_full
 from domaincover.paper.commands.data_check import data
-from domaincover.paper.commands.study_commands import figures, paper, report, results, run
+from domaincover.paper.commands.study_commands import paper, report, results, run
 from domaincover.terminal.messages import if_stopped, left_behind, speaks_of_options
 from domaincover.terminal.processes import handling
 
@@ -38,7 +38,7 @@ app = typer.Typer(
 PANELS: dict[str, list[Callable[..., None]]] = {
     "Your own data": [check, fit, predict, adapt, evaluate, export],
     "Promises": [certify, record, recalibrate, plan],
-    "Studies": [paper, run, results, report, figures],
+    "Studies": [paper, run, results, report],
 }
 for panel, commands in PANELS.items():
     for command in commands:

@@ -55,8 +55,7 @@ def fit_intervals(options: FitOptions) -> None:
     from sklearn.pipeline import make_pipeline
 
     from domaincover.data.encoding import TableEncoder
-    from domaincover.estimators.assessment import assess_intervals
-    from domaincover.estimators.intervals import PromisedIntervalRegressor
+    from domaincover.estimators.intervals import PromisedIntervalRegressor, assess_intervals
 
     trees = HistGradientBoostingRegressor(random_state=options.seed)
     model = PromisedIntervalRegressor(

@@ -16,13 +16,20 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from domaincover.calibration.adaptation_fit import ScoredRows
 from domaincover.calibration.links import fit_link, log_odds, lowest_positive
-from domaincover.calibration.order_statistics import check_feasible
+from domaincover.calibration.order_statistics import check_feasible, order_ranks
 from domaincover.criteria import Criterion, TargetRecall, check_criterion
 from domaincover.data.dataset import count_cells
 from domaincover.data.identity import in_words, look_alikes
 from domaincover.errors import InputError, check_choice
 from domaincover.estimators.base import SetClassifier, Targets, generators, indexed
-from domaincover.estimators.scorer_fits import Part, check_takes_weights, fit_on_each, plan_parts, taken
+from domaincover.estimators.scorer_fits import (
+    Part,
+    check_takes_weights,
+    fit_on_each,
+    places_in_order,
+    plan_parts,
+    taken,
+)
 from domaincover.networks.threads import one_thread
 from domaincover.options import MIN_CELL_SIZE, Calibration, CriterionName, OnInfeasible, OnRareLabel
 from domaincover.predictors.calibrated_predictors import (
@@ -114,10 +121,6 @@ class CalibratedSetClassifier(CalibratedPredictor, SetClassifier):
         if known is None:
             return self._criterion_for(targets.classes)
         return self._criterion_for(np.asarray(known)).of_labels(label_codes(targets.classes, np.asarray(known)))
-
-    def _rare_labels(self, n_by_cell: NDArray[np.int64]) -> OnRareLabel:  # noqa: ARG002
-        """Return how labels in too few domains are handled."""
-        return self.on_infeasible
 
     def fit(self, X: Any, y: Any, *, domains: Any = None, sample_weight: Any = None) -> Self:
         """Fit the estimator and calibrate its scores.
@@ -238,9 +241,10 @@ class CalibratedSetClassifier(CalibratedPredictor, SetClassifier):
         options = self.calibration, self.folds, self.calibration_domains, self._promised, rng
         return plan_parts(targets, *options, self._places(targets.domain_names))
 
-    def _places(self, names: Sequence[Any]) -> NDArray[np.int64] | None:  # noqa: ARG002
+    def _places(self, names: Sequence[Any]) -> NDArray[np.int64] | None:
         """Return the place of each domain in their order; None where it does not matter."""
-        return None
+        order = getattr(self, "domain_order", None)
+        return None if order is None else places_in_order(names, order)
 
     def _check_promise(self, targets: Targets, parts: Sequence[Part]) -> NDArray[np.bool_]:
         """Reject, before training, too few calibration domains, or domains that the estimator has seen.
@@ -254,12 +258,15 @@ class CalibratedSetClassifier(CalibratedPredictor, SetClassifier):
         criterion = self._criterion_of(targets)
         counts = criterion.group_counts(cells_of(targets, np.concatenate([part.calibrate for part in parts])))
         counts = np.where(counts < self.min_cell_size, 0, counts)
+        rare = self.on_infeasible
+        if rare == "pool" and (order_ranks(np.count_nonzero(counts, axis=0), self._promised) < 1).all():
+            rare = "raise"  # without any label to promise there is nothing to pool
         few_left = "calibrate on more of them (calibration_domains, or calibration='cross-fit')"
         return check_feasible(
             counts,
             *self._promised_to(criterion),
             criterion.group_names(targets.classes.tolist()),
-            self._rare_labels(counts),
+            rare,
             can_pool="pool" in self._infeasible_options,
             min_cell_size=self.min_cell_size,
             hint=few_left if self.calibration == "held-out-domains" and len(self.domains_) > 1 else "add domains",

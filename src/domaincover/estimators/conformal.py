@@ -17,7 +17,7 @@ from domaincover.calibration.rules import (
     robust_thresholds,
 )
 from domaincover.criteria import Criterion, check_share
-from domaincover.errors import InputError
+from domaincover.errors import InputError, check_choice
 from domaincover.estimators.base import Targets
 from domaincover.estimators.calibrated import CalibratedSetClassifier, Fitted, cells_of
 from domaincover.estimators.scorer_fits import Part, taken
@@ -67,11 +67,6 @@ class ConformalSetClassifier(ConformalPredictor, CalibratedSetClassifier):
         - "held-out-domains", "cross-fit", "jackknife-minmax" and "prefit" calibrate as in `PromisedSetClassifier`. A
           promise is proved with each of them but "cross-fit".
         - "training-data" calibrates on the estimator's training rows, as in the paper, without a promise.
-    calibration_domains : float or None, default=None
-        Share of the domains held out; None is a quarter, or as many as the confidence needs.
-    folds : int or None, default=None
-        Number of groups for "cross-fit" (None is 5), or of domains left out for "jackknife-minmax" (None is 25, or as
-        many as the confidence needs).
     min_cell_size : int, default=20
         A label's (domain, label) cells with fewer examples are pooled into one; with a promise, they are excluded from
         calibration and from the promise.
@@ -81,10 +76,8 @@ class ConformalSetClassifier(ConformalPredictor, CalibratedSetClassifier):
     on_infeasible : {"raise", "widen"}, default="raise"
         With too few domains for the confidence, overall or for one label: raise an error, or put the labels without a
         promise into every set.
-    n_jobs : int or None, default=None
-        Number of processes that fit the estimator, as joblib counts them; domaincover's networks train together anyway.
-    random_state : int, RandomState or None, default=None
-        Determines the calibration domains.
+    calibration_domains, folds, n_jobs, random_state
+        As for `PromisedSetClassifier`.
 
     Attributes
     ----------
@@ -129,8 +122,7 @@ class ConformalSetClassifier(ConformalPredictor, CalibratedSetClassifier):
             raise InputError(
                 f"rule must be one of {known}, got {self.rule!r}; for all labels together use PromisedSetClassifier."
             )
-        if self.small_cells not in get_args(SmallCells):
-            raise InputError(f"small_cells must be 'pool' or 'omit', got {self.small_cells!r}.")
+        check_choice("small_cells", self.small_cells, get_args(SmallCells))
         if self.rule == "order":
             if self.domain_confidence is None:
                 raise InputError("rule='order' needs a domain_confidence, such as 0.9.")

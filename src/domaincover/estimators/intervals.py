@@ -17,12 +17,14 @@ from domaincover.calibration.few_labels import FeatureScale
 from domaincover.calibration.interval_thresholds import KnownLevel, Rows, fit_level
 from domaincover.calibration.order_statistics import domains_needed
 from domaincover.criteria import check_share, check_target_recall
-from domaincover.data.encoding import TableEncoder, learned_rows
+from domaincover.data.dataset import code_names, draw_domains, n_held_out
 from domaincover.errors import InputError, check_choice
 from domaincover.estimators.base import generators, indexed
-from domaincover.estimators.scorer_fits import DEFAULT_SHARE, FOLDS, Part, folds_of, taken
+from domaincover.estimators.scorer_fits import DEFAULT_SHARE, FOLDS, Part, encoder_of_tables, folds_of, taken
 from domaincover.predictors.interval_predictor import SMALLEST_SCALE, IntervalPredictor, numbers_of, predicted
-from domaincover.predictors.set_predictor import as_names, coded_domains
+from domaincover.predictors.interval_report import IntervalReport
+from domaincover.predictors.set_predictor import as_column, as_names, coded_domains
+from domaincover.promises.verdict import Verdict
 
 IntervalScore = Literal["scaled", "absolute", "quantile"]
 IntervalCalibration = Literal["cross-fit", "held-out-domains", "prefit"]
@@ -55,10 +57,8 @@ class PromisedIntervalRegressor(IntervalPredictor, RegressorMixin, BaseEstimator
         coverage of a domain of any size, known exactly only with endless rows; its intervals are wider.
     calibration : {"cross-fit", "held-out-domains", "prefit"}, default="cross-fit"
         As in `PromisedSetClassifier`: "held-out-domains" is proved, the others are expected to hold.
-    calibration_domains : float or None, default=None
-        Share of the domains held out; None is a quarter, or as many as the confidence needs.
-    folds : int or None, default=None
-        Number of groups of domains for "cross-fit"; None is 5.
+    calibration_domains, folds
+        As in `PromisedSetClassifier`.
     few_labels : sequence of int, default=(10, 30, 100)
         Numbers of known values of a new domain that `adapt` is calibrated for, as far as domains have the rows.
     min_domain_size : int, default=20
@@ -207,7 +207,10 @@ class PromisedIntervalRegressor(IntervalPredictor, RegressorMixin, BaseEstimator
         rows, centre, half, scale = (part[counts] for part in (rows, centre, half, scale))
         if not len(rows):
             raise InputError(f"no domain has {self.min_domain_size} rows or more; lower min_domain_size.")
-        self.feature_encoder_, features = _features(X, rows)
+        self.feature_encoder_ = encoder_of_tables(X, rows)
+        own = taken(X, rows)
+        no_features = np.empty((len(rows), 0))
+        features = no_features if self.feature_encoder_ is None else self.feature_encoder_.transform(own)
         self.feature_scale_ = FeatureScale.of(features)._asdict()
         codes = np.unique(domains[rows], return_inverse=True)[1]
         self.calibration_domains_ = self.domains_[np.unique(domains[rows])]
@@ -258,14 +261,43 @@ class PromisedIntervalRegressor(IntervalPredictor, RegressorMixin, BaseEstimator
         return tags
 
 
-def _features(X: Any, rows: NDArray[np.int64]) -> tuple[TableEncoder | None, NDArray[Any]]:
-    """Return what encodes the rows of a table, and the features; none where it cannot."""
-    own = taken(X, rows)
-    try:
-        encoder = TableEncoder().fit(learned_rows(own))
-    except (InputError, ValueError, TypeError):  # texts, or a sparse matrix, which the regressor's own pipeline reads
-        return None, np.empty((len(rows), 0))
-    return encoder, encoder.transform(own)
+@dataclass(frozen=True, eq=False)
+class IntervalAssessment:
+    """A model of intervals, fitted on some domains, and its report on the others."""
+
+    model: PromisedIntervalRegressor
+    unseen: IntervalReport
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Whether the unseen domains contradict the promise."""
+        return self.model.verdict(self.unseen)
+
+    def __str__(self) -> str:
+        return f"{self.verdict}\n{self.unseen}"
+
+
+def assess_intervals(
+    model: PromisedIntervalRegressor,
+    X: Any,
+    y: Any,
+    domains: Any,
+    *,
+    hold_out_domains: float = 0.25,
+    random_state: Any = None,
+) -> IntervalAssessment:
+    """Fit a copy of a model of intervals on some of the domains, and evaluate it on the others."""
+    X, y, domains = indexed(X, as_column(y), domains)
+    coded = code_names(domains, "domains", _num_samples(X))
+    n_unseen = n_held_out(len(coded.names), hold_out_domains)
+    (rng,) = generators(random_state, "assessment")
+    unseen = draw_domains(coded.codes, len(coded.names) - n_unseen, n_unseen, rng).unseen
+    is_unseen = np.isin(coded.codes, unseen)
+    (own_X, own_y, own), new = (
+        [taken(part, np.flatnonzero(mask)) for part in (X, y, domains)] for mask in (~is_unseen, is_unseen)
+    )
+    fitted = clone(model).fit(own_X, own_y, domains=own)
+    return IntervalAssessment(fitted, fitted.domain_report(*new))
 
 
 def _quantile_name(estimator: Any) -> str:

@@ -36,10 +36,8 @@ class MeanClassifier(MeanPredictor, SetClassifier, _BaseComposition):
     ----------
     estimators : list of (str, classifier) pairs
         Classifiers with `predict_proba`, and their names; clones are fitted. Parameters are set as `name__parameter`.
-    target_recall : float or mapping, default=0.9
-        Recall, or recall by label, that reports and scorers compare with; training does not use it.
-    criterion : {"min-recall", "coverage"}, default="min-recall"
-        What reports compare with it: the recall of labels, or of all rows of a domain together.
+    target_recall, criterion
+        As for `ERMClassifier`: what reports and scorers compare with.
 
     Attributes
     ----------

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from domaincover.estimators.source_network import SourceNetwork
-    from domaincover.estimators.stacked_fit import HeldOutDomains
     from domaincover.training.loop import History
     from domaincover.training.objectives import Objective
     from domaincover.training.settings import TrainingRun, TrainingSettings
@@ -178,7 +177,7 @@ class NetworkClassifier(_Network):
         """Return the training objective of networks that train together, for at most `n_steps` steps."""
 
     @abstractmethod
-    def _judge(self, held_out: HeldOutDomains) -> Any:
+    def _judge(self, held_out: DomainDataset, device: str) -> Any:
         """Return the criterion that compares weights on held-out domains."""
 
     @abstractmethod
@@ -272,8 +271,6 @@ class NetworkClassifier(_Network):
 
     def _prepare(self, X: Any, y: Any, domains: Any) -> NetworkFit:
         """Check the arguments of `fit`, draw the held-out domains, and encode."""
-        from domaincover.estimators.stacked_fit import HeldOutDomains
-
         X = self._inputs.checked(self, X, reset=True)
         self._check_settings()
         targets = self._learn_targets(y, domains, len(X))
@@ -291,7 +288,7 @@ class NetworkClassifier(_Network):
         name = str(getattr(self, "feature_names_in_", [""])[0])
         self.encoder_ = self._inputs.fitted_encoder(_rows(X, trains), device, name, self.standardize)
         held_out = self._examples(X, targets, judges, 0) if judges.any() else None
-        judge = None if held_out is None else self._judge(HeldOutDomains(held_out, device))
+        judge = None if held_out is None else self._judge(held_out, device)
         examples = self._examples(X, targets, trains, self.min_cell_size if self._merges_small_cells else 0)
         for earlier in ("layers_", "network_"):
             self.__dict__.pop(earlier, None)

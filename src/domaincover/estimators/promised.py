@@ -14,15 +14,14 @@ from sklearn.utils.metaestimators import available_if
 from domaincover.calibration.adaptation import recency_weights
 from domaincover.calibration.adaptation_fit import Promise, ScoredRows, fit_adaptive_thresholds, fit_familiarity
 from domaincover.calibration.few_labels import FeatureScale, TaughtRows, fit_few_labels, sampled_rows, with_scores
-from domaincover.calibration.order_statistics import order_ranks
 from domaincover.calibration.rules import joint_thresholds
 from domaincover.criteria import check_share, free_thresholds
 from domaincover.data.dataset import count_cells
-from domaincover.data.encoding import TableEncoder, learned_rows
+from domaincover.data.encoding import TableEncoder
 from domaincover.errors import InputError, check_choice
 from domaincover.estimators.base import Targets, generators
 from domaincover.estimators.calibrated import CalibratedSetClassifier, Fitted, ScoredParts, has_probabilities
-from domaincover.estimators.scorer_fits import FOLDS, Part, folds_of, places_in_order, taken
+from domaincover.estimators.scorer_fits import FOLDS, Part, encoder_of_tables, folds_of, taken
 from domaincover.options import LabelRows, OnRareLabel, PromiseCalibration
 from domaincover.predictors.calibrated_predictors import Scored
 from domaincover.predictors.domain_record import calibration_residuals
@@ -154,15 +153,6 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
             raise InputError("domain_order has no effect with calibration='jackknife-minmax'; choose 'cross-fit'.")
         super()._check_settings()
 
-    def _places(self, names: Sequence[Any]) -> NDArray[np.int64] | None:
-        return None if self.domain_order is None else places_in_order(names, self.domain_order)
-
-    def _rare_labels(self, n_by_cell: NDArray[np.int64]) -> OnRareLabel:
-        """Return what happens to labels in too few domains: without any label to promise there is nothing to pool."""
-        n_domains = np.count_nonzero(n_by_cell, axis=0)
-        none_feasible = bool((order_ranks(n_domains, self.domain_confidence) < 1).all())
-        return "raise" if self.on_infeasible == "pool" and none_feasible else self.on_infeasible
-
     def _inner_parts(self, targets: Targets, parts: Sequence[Part]) -> list[Part]:
         """Return folds of the domains that train, whose scores by others say what labels are worth in a new domain."""
         domains = targets.domains[parts[0].train]
@@ -245,10 +235,7 @@ class LabelFeatures(NamedTuple):
         if reads_sources(scored_by[0][0]):
             return cls(X, None)
         rows = np.sort(np.concatenate([part.calibrate for _, part in scored_by]))
-        try:
-            return cls(X, TableEncoder().fit(learned_rows(taken(X, rows))))
-        except (InputError, ValueError, TypeError):  # texts, or a sparse matrix, which the scorer's own pipeline reads
-            return cls(X, None)
+        return cls(X, encoder_of_tables(X, rows))
 
     def encoded(self, model: Any, rows: NDArray[np.int64]) -> NDArray[Any]:
         """Return the features of some rows as they are."""

@@ -33,13 +33,8 @@ SUMS_TO_ONE = 1e-3
 class GivenProbabilities(ClassifierMixin, BaseEstimator):
     """A fitted classifier whose features are its own probabilities."""
 
-    def __init__(self, classes: Any = None):
-        self.classes = classes
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The labels, in the order of the columns."""
-        return np.asarray(self.classes)
+    def __init__(self, classes_: Any = None):
+        self.classes_ = classes_
 
     def fit(self, X: Any, y: Any) -> GivenProbabilities:  # noqa: ARG002
         """Learn nothing."""
@@ -48,9 +43,6 @@ class GivenProbabilities(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the features."""
         return np.asarray(X)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
 
 
 def compare_scores(
@@ -154,10 +146,9 @@ def compare_scores(
         if len(rows):
             reports[f"adapted to {number} labels"] = judged(sets, rows)
     summaries = {name: report.summary(target_recall) for name, report in reports.items()}
-    columns = {"share_at_target": "share_at_target", "min_recall_p10": "min_recall_p10", "set_size": "set_size"}
-    return pd.DataFrame(
-        {title: {name: getattr(each, key) for name, each in summaries.items()} for title, key in columns.items()}
-    ).rename_axis("method")
+    columns = ("share_at_target", "min_recall_p10", "set_size")
+    table = {key: {name: getattr(each, key) for name, each in summaries.items()} for key in columns}
+    return pd.DataFrame(table).rename_axis("method")
 
 
 def _probabilities(scores: Any) -> NDArray[np.float64]:

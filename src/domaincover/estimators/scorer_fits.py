@@ -20,7 +20,7 @@ from sklearn.utils.validation import _num_samples, has_fit_parameter
 from domaincover.calibration.order_statistics import domains_needed
 from domaincover.criteria import criterion_for, targets_among
 from domaincover.data.dataset import hold_out_rows, texts
-from domaincover.data.encoding import as_table
+from domaincover.data.encoding import TableEncoder, as_table, learned_rows
 from domaincover.errors import InputError, one_line, torch_needed_for
 from domaincover.estimators.base import Targets
 from domaincover.estimators.fitted_trees import TreesClassifier, takes_codes_only
@@ -223,6 +223,14 @@ def clone_for(estimator: Any, y: Any, rows: NDArray[np.int64]) -> Any:
 def taken(part: Any, rows: NDArray[np.int64]) -> Any:
     """Return the given rows, without copying if they are all rows."""
     return part if part is None or len(rows) == _num_samples(part) else _safe_indexing(part, rows)
+
+
+def encoder_of_tables(X: Any, rows: NDArray[np.int64]) -> TableEncoder | None:
+    """Return an encoder fitted to some rows; None of texts, or a sparse matrix, which a model's own pipeline reads."""
+    try:
+        return TableEncoder().fit(learned_rows(taken(X, rows)))
+    except (InputError, ValueError, TypeError):
+        return None
 
 
 def _row_params(estimator: BaseEstimator, name: str, values: Any) -> dict[str, Any]:

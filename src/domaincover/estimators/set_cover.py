@@ -11,13 +11,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from domaincover.criteria import Criterion, TargetRecall
-from domaincover.data.dataset import count_cells
+from domaincover.data.dataset import DomainDataset, count_cells
 from domaincover.estimators.network import NetworkClassifier, NetworkFit
 from domaincover.options import Penalty, RecallFrom
 from domaincover.predictors.table_predictors import SetCoverPredictor
 
 if TYPE_CHECKING:
-    from domaincover.estimators.stacked_fit import HeldOutDomains, SmallestSets
+    from domaincover.estimators.stacked_fit import SmallestSets
     from domaincover.training.loop import History
     from domaincover.training.objectives import Objective
 
@@ -134,10 +134,10 @@ class SetCoverClassifier(SetCoverPredictor, NetworkClassifier):
             initial_multiplier=start,
         )
 
-    def _judge(self, held_out: HeldOutDomains) -> SmallestSets:
+    def _judge(self, held_out: DomainDataset, device: str) -> SmallestSets:
         from domaincover.estimators.stacked_fit import SmallestSets
 
-        return SmallestSets(held_out, self.own_criterion, self.min_cell_size)
+        return SmallestSets(held_out, self.own_criterion, self.min_cell_size, device)
 
     def _learn(self, fit: NetworkFit, history: History) -> None:
         targets, trains, judge = fit.targets, fit.trains, fit.judge

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from domaincover.data.dataset import DomainDataset
 from domaincover.errors import InputError, check_choice
 from domaincover.estimators.base import Targets
 from domaincover.estimators.network import NetworkClassifier, NetworkFit
@@ -18,7 +19,7 @@ from domaincover.options import DomainPenalty, ERMLoss
 from domaincover.predictors.table_predictors import SingleLabelPredictor
 
 if TYPE_CHECKING:
-    from domaincover.estimators.stacked_fit import HeldOutDomains, LowestLoss
+    from domaincover.estimators.stacked_fit import LowestLoss
     from domaincover.training.domain_objectives import DomainObjective
     from domaincover.training.loop import History
     from domaincover.training.objectives import Objective
@@ -29,10 +30,10 @@ class SingleLabelNetwork(SingleLabelPredictor, NetworkClassifier):
 
     _needs_domains = False  # the set is one label, however rows are grouped
 
-    def _judge(self, held_out: HeldOutDomains) -> LowestLoss:
+    def _judge(self, held_out: DomainDataset, device: str) -> LowestLoss:
         from domaincover.estimators.stacked_fit import LowestLoss
 
-        return LowestLoss(held_out)
+        return LowestLoss(held_out, device)
 
     def _learn(self, fit: NetworkFit, history: History) -> None:  # noqa: ARG002
         self.history_ = pd.DataFrame({"epoch": history.epoch, "loss": history.loss})

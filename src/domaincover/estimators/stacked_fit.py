@@ -165,7 +165,7 @@ class HeldOutDomains:
         return scores
 
 
-class SmallestSets:
+class SmallestSets(HeldOutDomains):
     """Mean set size at thresholds that bring held-out domains to target.
 
     This compares early weights, whose sets are too large, fairly with late ones, which overfit the training domains.
@@ -177,20 +177,21 @@ class SmallestSets:
     offset. With another criterion, its groups stand for the labels; a label without a target keeps the threshold 0.
     """
 
-    def __init__(self, held_out: HeldOutDomains, criterion: Criterion, min_cell_size: int) -> None:
-        self._held_out, self._criterion, self._min_cell_size = held_out, criterion, min_cell_size
+    def __init__(self, data: DomainDataset, criterion: Criterion, min_cell_size: int, device: str = "cpu") -> None:
+        super().__init__(data, device)
+        self._criterion, self._min_cell_size = criterion, min_cell_size
 
     def verdict(self, network: Callable[[Tensor], Tensor]) -> float:
         """Return the mean set size."""
-        scores = self._held_out.scores(network)
+        scores = self.scores(network)
         return float(np.count_nonzero(scores >= self._thresholds(scores)) / len(scores))
 
     def thresholds(self, network: Callable[[Tensor], Tensor]) -> NDArray[np.float32]:
         """Return the threshold of every label, at most 0."""
-        return self._thresholds(self._held_out.scores(network))
+        return self._thresholds(self.scores(network))
 
     def _thresholds(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
-        labels, domains, target = self._held_out.labels, self._held_out.domains, self._criterion
+        labels, domains, target = self.labels, self.domains, self._criterion
         pooled = cell_thresholds(scores, labels, np.zeros_like(domains), target)[0]
         base = np.minimum(pooled, 0.0)
         needed = (cell_thresholds(scores, labels, domains, target, self._min_cell_size) - base).min(axis=1)
@@ -201,16 +202,13 @@ class SmallestSets:
         return target.by_label(base + min(0.0, float(needed[rank - 1])), 0.0).astype(scores.dtype)
 
 
-class LowestLoss:
+class LowestLoss(HeldOutDomains):
     """Mean cross-entropy on held-out domains."""
-
-    def __init__(self, held_out: HeldOutDomains) -> None:
-        self._held_out, self._labels = held_out, torch.as_tensor(held_out.labels)
 
     def verdict(self, network: Callable[[Tensor], Tensor]) -> float:
         """Return the mean loss."""
-        scores = torch.from_numpy(self._held_out.scores(network))
-        return float(functional.cross_entropy(scores, self._labels))
+        scores = torch.from_numpy(self.scores(network))
+        return float(functional.cross_entropy(scores, torch.as_tensor(self.labels)))
 
 
 def verdicts(judges: Sequence[SmallestSets | LowestLoss], networks: Sequence[nn.Module]) -> Tensor:

@@ -18,29 +18,22 @@ AUTHORS_MARK = "as the authors’ released code"  # said wherever results of suc
 class SilentChoices:
     """What the experiments of the paper leave open, one choice per field; the default is the paper's text."""
 
+    # Training cells that calibrate the conformal rules: all, or those of `min_cell_size` − 1 (100) or more rows.
     calibration_cells: Literal["all", "large"] = "all"
-    """Training cells that calibrate the conformal rules: all, or those of `min_cell_size` − 1 (100) or more rows."""
-
+    # How the rows of a training domain are divided that has too few for training and test.
     small_domains: Literal["in proportion", "train first"] = "in proportion"
-    """How the rows of a training domain are divided that has too few for training and test."""
-
+    # Rows over which a domain's mean set size is taken: all, or those in cells that count.
     sized_rows: SizedRows = "all"
-    """Rows over which a domain's mean set size is taken: all, or those in cells that count."""
-
+    # The standard deviation over seeds divides by their number less this.
     deviation_ddof: Literal[0, 1] = 1
-    """The standard deviation over seeds divides by their number less this."""
-
+    # Images keep their size or are resized to 224 × 224, or they are resized to 256 and the central 224 are kept.
     image_transform: Literal["own size", "imagenet"] = "own size"
-    """Images keep their size or are resized to 224 × 224, or they are resized to 256 and the central 224 are kept."""
-
+    # Hidden units of the perceptron on mean word embeddings.
     amazon_hidden: Literal["10", "half of the input"] = "10"
-    """Hidden units of the perceptron on mean word embeddings."""
-
+    # The loss of ERM, and so of the conformal rules around it.
     erm_loss: ERMLoss = "cross-entropy"
-    """The loss of ERM, and so of the conformal rules around it."""
-
+    # Where the multipliers' recall comes from, unless a study sets it.
     recall_from: RecallFrom = "full-pass"
-    """Where the multipliers' recall comes from, unless a study sets it."""
 
 
 PAPER_TEXT = SilentChoices()

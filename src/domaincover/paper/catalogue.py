@@ -173,11 +173,7 @@ def read_real(name: str, folder: str | Path | None = None, *, cache: str | Path 
     cache : path or None
         A folder for decoded images and sounds, which makes the next call fast.
     """
-    data, folder = _of_group(name, "real"), None if folder is None else Path(folder)
-    place = data.find(folder)
-    if place is None and not data.is_installed:
-        raise InputError(f"{name}: {data.missing(folder)}")
-    return data.read(place, None if cache is None else Path(cache))
+    return _read(name, "real", folder, cache)
 
 
 def read_wilds(name: str, folder: str | Path) -> DatasetTable:
@@ -193,21 +189,19 @@ def read_wilds(name: str, folder: str | Path) -> DatasetTable:
     folder : path
         The released folder, or its parent.
     """
-    data, place = _of_group(name, "wilds"), Path(folder)
-    found = data.find(place)
-    if found is None:
-        raise InputError(f"{name}: {data.missing(Path(os.path.abspath(place)))}")
-    return data.read(found)
+    return _read(name, "wilds", folder)
 
 
-def _of_group(name: str, group: Group) -> NaturalData:
+def _read(name: str, group: Group, folder: str | Path | None, cache: str | Path | None = None) -> DatasetTable:
     known = names_of(group)
     if name not in known:
-        what = {"wilds": "WILDS", "real": "real"}[group]
-        raise InputError(
-            f"no {what} data set is called {name!r}; " + suggestion(name, known, f"there are {', '.join(known)}.")
-        )
-    return CATALOGUE[name]
+        meant = suggestion(name, known, f"there are {', '.join(known)}.")
+        raise InputError(f"no data set of {group!r} is called {name!r}; {meant}")
+    data, looked = CATALOGUE[name], None if folder is None else Path(os.path.abspath(folder))
+    place = data.find(looked)
+    if place is None and not data.is_installed:
+        raise InputError(f"{name}: {data.missing(looked)}")
+    return data.read(place, None if cache is None else Path(cache))
 
 
 @dataclass(frozen=True)

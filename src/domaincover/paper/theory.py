@@ -6,18 +6,10 @@ such that the worst training domain is exactly at target, which gives the smalle
 
 Bounds on the share of new domains that miss the target, whatever the predictor and the distribution of domains.
 
-"Every label is at target in this domain" is a family of events over domains, one event for each set predictor, so the
-bounds for classifiers hold with domains in place of examples (Tsibulsky, Nevo and Shalit 2025, theorem 3.4). With D the
-VC dimension of one label's events (features + 1 for linear scorers in conditionally Gaussian domains) and L labels:
-
-- Growth. Such an event is the intersection of one event of each label, so the number of subsets of n domains is at most
-  the product over labels: Π(n) ≤ min(2ⁿ, (Σ_{k ≤ D} C(n, k))^L), the sum by Sauer (1972). The paper splits ε and δ
-  among the labels instead, which is never tighter (docs/theory.md has the derivation).
-- `uniform`, for all predictors at once: P(|share of new domains − share of training domains| ≥ ε for some predictor) ≤
-  4·Π(2m)·exp(−m·ε²/8) (Vapnik and Chervonenkis 1971; Anthony and Bartlett 1999, theorem 4.3).
-- `no_failure`, for predictors at target in every training domain, as in the paper's theorem 3.7:
-  P(share of new domains that miss ≥ ε for some such predictor) ≤ 2·Π(2m)·2^(−m·ε/2) (Blumer, Ehrenfeucht,
-  Haussler and Warmuth 1989; Devroye, Györfi and Lugosi 1996, theorem 12.7).
+docs/theory.md derives them, with D the VC dimension of one label's events (features + 1 for linear scorers in
+conditionally Gaussian domains), L labels and m training domains. Growth: Π(n) ≤ min(2ⁿ, (Σ_{k ≤ D} C(n, k))^L).
+`uniform`: 4·Π(2m)·exp(−m·ε²/8) (Anthony and Bartlett 1999, theorem 4.3), for all predictors at once. `no_failure`:
+2·Π(2m)·2^(−m·ε/2) (Devroye, Györfi and Lugosi 1996, theorem 12.7), for those at target in every training domain.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -19,9 +18,8 @@ from domaincover.errors import InputError
 from domaincover.training.objectives import check_codes
 
 LINE = 64  # bytes; torch aligns its allocations to multiples of it
-BLOCK_BYTES = 1 << 28  # of rows that are shuffled together, or announced to the disk: what must stay in memory
+BLOCK_BYTES = 1 << 28  # of rows that are shuffled together: what must stay in memory
 RUN_BYTES = 1 << 16  # neighbours that are visited together: reading so much takes a disk little longer than one page
-LEAST_RUN = 8  # rows that lie together on average; fewer are not worth a call for each
 
 
 class Batch(NamedTuple):
@@ -64,7 +62,6 @@ class MemoryPool(Pool):
         super().__init__(_joined(labels).to(device), _joined(domains).to(device), device)
         self._examples = _joined([part.to(dtype) for part in examples]).to(device)
         self.row_bytes = self._examples[:1].nbytes
-        self._ahead = ReadAhead.of(datasets[0].examples) if len(datasets) == 1 else None
 
     def batches(self, rows: NDArray[np.int64], batch_size: int) -> Iterator[Batch]:
         """Yield batches of the given rows, copying several at once."""
@@ -72,8 +69,6 @@ class MemoryPool(Pool):
         per_copy = max(1, self.rows_at_once // batch_size) * batch_size
         n_whole = n_rows - n_rows % batch_size
         for start in range(0, n_whole, per_copy):
-            if self._ahead is not None:
-                self._ahead.reach(rows[0], start)
             part = torch.from_numpy(rows[:, start : min(start + per_copy, n_whole)])
             by_batch = part.view(n_replicas, -1, batch_size).transpose(0, 1)
             for examples, labels, domains in zip(*self._take(by_batch), strict=True):
@@ -124,46 +119,6 @@ def make_pool(datasets: Sequence[DomainDataset], device: str = "cpu") -> Pool:
     if len(datasets) > 1:
         raise InputError("networks on examples that are read on demand are trained one at a time.")
     return LazyPool(datasets[0], device)
-
-
-class ReadAhead:
-    """Announces the rows of a mapped matrix a block ahead, and only these.
-
-    The system by itself would read megabytes around every row that it finds missing, most of them in vain.
-    """
-
-    def __init__(self, matrix: np.memmap[Any, Any]) -> None:
-        self._map: mmap.mmap = matrix._mmap  # type: ignore[attr-defined]
-        self._row_bytes, self._n_rows = matrix[:1].nbytes, len(matrix)
-        self._rows_at_once = max(1, BLOCK_BYTES // max(self._row_bytes, 1))
-        self._told = 0
-        self._map.madvise(mmap.MADV_RANDOM)
-
-    @staticmethod
-    def of(examples: Any) -> ReadAhead | None:
-        """Return the announcer of a matrix; None if it is in memory, or the system takes no announcements."""
-        is_mapped = getattr(examples, "_mmap", None) is not None and getattr(examples, "offset", 1) == 0
-        return ReadAhead(examples) if is_mapped and hasattr(mmap, "MADV_WILLNEED") else None
-
-    def reach(self, rows: NDArray[np.int64], start: int) -> None:
-        """Announce rows up to a block after `start`, those before which have been visited."""
-        if start == 0:
-            self._told = 0
-        while self._told < min(start + self._rows_at_once, len(rows)):
-            self._announce(rows[self._told : self._told + self._rows_at_once])
-            self._told += self._rows_at_once
-
-    def _announce(self, rows: NDArray[np.int64]) -> None:
-        is_next = np.zeros(self._n_rows, dtype=bool)
-        is_next[rows] = True
-        ordered = np.flatnonzero(is_next)
-        starts = np.flatnonzero(np.diff(ordered, prepend=-2) > 1)
-        if len(starts) > max(len(ordered) // LEAST_RUN, 1):
-            return
-        firsts = ordered[starts] * self._row_bytes // mmap.PAGESIZE * mmap.PAGESIZE
-        ends = (ordered[np.append(starts[1:], len(ordered)) - 1] + 1) * self._row_bytes
-        for first, end in zip(firsts.tolist(), ends.tolist(), strict=True):
-            self._map.madvise(mmap.MADV_WILLNEED, first, end - first)
 
 
 def _joined(parts: list[Tensor]) -> Tensor:

@@ -16,10 +16,9 @@ from torch import Tensor, nn
 from domaincover.errors import InputError
 from domaincover.networks.perceptrons import stack
 from domaincover.training.batches import Batch, ShuffledBatches
-from domaincover.training.checkpoints import Checkpoints, State
+from domaincover.training.checkpoints import BestWeights, Checkpoints, State, shortfall, worst_recall
 from domaincover.training.listeners import Listener, Step, why_stopped
 from domaincover.training.objectives import Objective, SetCoverLoss
-from domaincover.training.selection import BestWeights, shortfall, worst_recall
 from domaincover.training.settings import TrainingSettings
 
 DIVERGED = "training diverged: the network's scores are NaN or infinite; lower learning_rate."

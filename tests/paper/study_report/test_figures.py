@@ -212,6 +212,12 @@ def test_a_file_that_is_a_folder_is_one_line_of_error(tmp_path, monkeypatch, pat
     assert [found.name for found in tmp_path.rglob("*")] == ["folder"]
 
 
+@pytest.mark.parametrize(("style", "magic"), [("png", b"\x89PNG"), ("svg", b"<svg"), ("pdf", b"%PDF")])
+def test_figures_in_every_format(results, domains, tmp_path, style, magic):
+    (path,) = figure_files(results, domains, tmp_path, style, ["share"])
+    assert path.read_bytes().startswith(magic)
+
+
 def test_an_unknown_figure_format_is_refused(results, domains, tmp_path):
     with pytest.raises(InputError, match="one of 'png', 'svg', 'pdf', got 'gif'"):
         figure_files(results, domains, tmp_path, "gif")

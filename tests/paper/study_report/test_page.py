@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from domaincover.errors import InputError
-from domaincover.paper.published import published, published_results
+from domaincover.paper.published import published
 from domaincover.paper.study_report.page import write_page
 
 from .made_up import (
@@ -177,7 +177,7 @@ def test_the_paper_s_page_opens_with_its_title_authors_venue_and_an_index_in_its
 
 def test_every_published_row_is_on_the_page_with_its_spread(full_text):
     tables = exhibit_tables(full_text)
-    for source, rows in published_results().groupby("source"):
+    for source, rows in published().results.groupby("source"):
         shown = tables[source.lower().replace(" ", "-")]
         theirs = [row for row in shown if len(row) == 10 and row[8] not in ("paper", "–")]
         assert len(theirs) == len(rows)

@@ -120,6 +120,8 @@ def settings_of(options: StudyOptions) -> dict[str, Any]:
         values["seeds"] = options.seeds
     if options.datasets:
         values["datasets"] = [name.strip() for name in options.datasets.split(",") if name.strip()]
+        if not values["datasets"]:
+            raise InputError("--datasets is empty; name data sets, as in --datasets votes,storms.")
     if options.as_authors:
         if values.get("as_authors") is False:
             raise InputError("--as-authors and --set as_authors=false are both given; give one of them.")

@@ -1,4 +1,4 @@
-"""The commands on studies: paper, run, results, report and figures.
+"""The commands on studies: paper, run, results and report.
 
 What they do is imported when they are called, so that help and completion are fast.
 """
@@ -165,18 +165,3 @@ def report(
     from domaincover.paper.commands.study_outputs import write_report
 
     write_report(directory, out)
-
-
-def figures(
-    directory: StudyDirectory,
-    out: Annotated[Path, typer.Option(help="Directory for the figures.")],
-    figure_format: Annotated[FigureFormat, typer.Option("--format", help="File format.")] = "png",
-) -> None:
-    """Write the figures of a study: those of the paper, then one of each kind for all other data sets and methods.
-
-    Example: domaincover figures runs/synthetic --out figures --format pdf
-    """
-    from domaincover.paper.commands.study_outputs import write_figures
-
-    if_stopped("finished figures are kept, and the same command draws all")
-    write_figures(directory, out, figure_format)

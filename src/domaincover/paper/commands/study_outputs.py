@@ -1,4 +1,4 @@
-"""Tables, figures and one page from finished runs: of each experiment, and by `results`, `report` and `figures`."""
+"""Tables, figures and one page from finished runs: of each experiment, and by `results` and `report`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from domaincover.paper.catalogue import DATASET_GROUPS, study_datasets
 from domaincover.paper.collect import StudyTables, collect
 from domaincover.paper.experiment import Experiment
 from domaincover.paper.methods import study_methods
-from domaincover.paper.published import published, published_results, published_times
+from domaincover.paper.published import published
 from domaincover.paper.study_report.figures import figure_files, save_chart
 from domaincover.paper.study_report.page import write_page
 from domaincover.paper.study_report.study_tables import format_results, format_times, training_times, unseen_rows
@@ -79,7 +79,7 @@ def _table_of(
         content = read_theory(out / "theory")
         return None if content is None else learnability_table(content)
     if experiment.kind == "times":
-        times = training_times(read_times(out), published_times() if experiment.is_of_paper else None)
+        times = training_times(read_times(out), published().times if experiment.is_of_paper else None)
         return None if times.empty else format_times(times, style, **look)
     if tables is None or (results := _of(experiment, tables.results)).empty:
         return None
@@ -91,7 +91,7 @@ def _published(experiment: Experiment) -> dict[str, Any]:
     """Return the paper's numbers to stand beside an experiment's, and the experiment of the paper that has them."""
     if not experiment.is_of_paper:
         return {}
-    theirs = published_results()
+    theirs = published().results
     return {"published": theirs, "experiment": experiment.name if experiment.name in {*theirs["experiment"]} else None}
 
 
@@ -141,7 +141,7 @@ def print_results(directory: Path, style: TableStyle, all_splits: bool) -> None:
     if style in ("table", "latex") and not all_splits:
         table = unseen_rows(table)
     terminal = sys.stdout.isatty()
-    text = format_results(table, style, width=text_width(), color=terminal, published=published_results())
+    text = format_results(table, style, width=text_width(), color=terminal, published=published().results)
     typer.echo(text.rstrip("\n"), color=terminal or None)
 
 
@@ -150,12 +150,3 @@ def write_report(directory: Path, out: Path) -> None:
     tables = collect(directory)
     with writing(out):
         _write_study_page(tables, directory, out)
-
-
-def write_figures(directory: Path, out: Path, fmt: FigureFormat) -> None:
-    """Write the figures of a study, and print their names."""
-    tables = collect(directory)
-    exhibits = published().exhibits if _is_of_paper(directory) else ()
-    with writing(out):
-        for path in figure_files(tables.results, tables.domains, out, fmt, exhibits=exhibits):
-            typer.echo(path)

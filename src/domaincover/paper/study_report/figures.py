@@ -199,12 +199,7 @@ def figure_files(
     """Draw the figures of a study, one file for all its data sets; return the files.
 
     A figure of several plots is two columns of a paper wide, a plot alone one column. Figures that are exhibits of a
-    paper come first, with their numbers as names.
-
-    Kinds are "cross" (cross-plots of unseen domains), "cross-splits" (of all splits side by side, two columns wide),
-    "share" (bars of the share of unseen domains at target), "min-recall" (boxes of their min recalls), "curves"
-    (min recall against set size by target, for data sets that have several), and "coverage" (share at target
-    against set size). None draws all that apply.
+    paper come first, with their numbers as names. Without kinds (of `SUBJECTS`), all that apply are drawn.
     """
     figures = figures_of(results, domains, kinds, exhibits)
     for name, figure in figures.items():

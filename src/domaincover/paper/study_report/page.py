@@ -63,11 +63,6 @@ class Section(NamedTuple):
     table: TextTable | None = None
     caption: str = ""
 
-    @property
-    def is_folded(self) -> bool:
-        """Whether it shows nothing of ours."""
-        return self.status == NOT_RUN
-
 
 def write_page(
     results: pd.DataFrame,
@@ -105,6 +100,7 @@ def write_page(
         others=[found for found in pictures if found.name not in shown],
         headline=what_was_run(table),
         numbers=sentence(CAPTION),
+        not_run=NOT_RUN,
         sections=[_section(table, name) for name in dict.fromkeys(table["dataset"])],
         times=None if compared.empty or published is not None else times_table(compared),
         times_caption=times_caption(compared),
