@@ -21,7 +21,7 @@ import pandas as pd
 from domaincover.calibration.adaptation import AdaptiveThresholds, self_calibrated_thresholds
 from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds, random_ranks
 from domaincover.calibration.links import fit_link, log_odds, mean_probabilities
-from domaincover.calibration.order_statistics import cell_thresholds
+from domaincover.calibration.rules import cell_thresholds
 
 TARGET, CONFIDENCE, SHARE = 0.9, 0.9, 0.9
 MIN_CELL_SIZE = 20

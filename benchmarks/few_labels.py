@@ -37,8 +37,7 @@ from domaincover.calibration.few_labels import (
     log_probabilities,
     with_scores,
 )
-from domaincover.calibration.order_statistics import cell_thresholds
-from domaincover.calibration.rules import pooled_row_thresholds
+from domaincover.calibration.rules import cell_thresholds, pooled_row_thresholds
 
 
 def main() -> None:

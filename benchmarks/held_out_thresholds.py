@@ -19,7 +19,7 @@ import pandas as pd
 
 from benchmarks.adaptive_thresholds import MIN_CELL_SIZE, TARGET, figures, geometric_mean
 from domaincover.calibration.adaptation_fit import ScoredRows
-from domaincover.calibration.order_statistics import cell_thresholds
+from domaincover.calibration.rules import cell_thresholds
 from domaincover.criteria import criterion_for
 from domaincover.data.dataset import DomainDataset
 from domaincover.estimators.stacked_fit import SmallestSets

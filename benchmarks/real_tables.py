@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from domaincover.data.dataset import draw_domains
-from domaincover.estimators.conformal import ConformalSetClassifier
+from domaincover.estimators.calibrated_classifiers import ConformalSetClassifier
 from domaincover.estimators.recipes import make_classifier
 from domaincover.evaluation import domain_report
 from domaincover.options import DomainPenalty

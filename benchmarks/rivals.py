@@ -35,7 +35,7 @@ from benchmarks.rival_rules import CONFIDENCE, MIN_CELL_SIZE, TARGET, Numbers, R
 from domaincover import InputError, PromisedSetClassifier, TableEncoder
 from domaincover.calibration.adaptation_fit import random_ranks
 from domaincover.calibration.links import log_odds
-from domaincover.calibration.order_statistics import cell_thresholds
+from domaincover.calibration.rules import cell_thresholds
 from domaincover.estimators.recipes import make_classifier
 from domaincover.thresholds import joint_thresholds
 

@@ -22,8 +22,8 @@ from domaincover import (
 )
 from domaincover.calibration.adaptation import self_calibrated_thresholds
 from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds
-from domaincover.calibration.order_statistics import cell_thresholds
 from domaincover.calibration.rules import (
+    cell_thresholds,
     hierarchical_thresholds,
     joint_thresholds,
     order_thresholds,

@@ -5,8 +5,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from domaincover import ConformalSetClassifier
-from domaincover.calibration.order_statistics import cell_thresholds
 from domaincover.calibration.rules import (
+    cell_thresholds,
     hierarchical_thresholds,
     joint_thresholds,
     order_thresholds,

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from domaincover.errors import InputError as InputError
     from domaincover.estimators.assessment import Assessment as Assessment
     from domaincover.estimators.assessment import assess as assess
-    from domaincover.estimators.conformal import ConformalSetClassifier as ConformalSetClassifier
+    from domaincover.estimators.calibrated_classifiers import ConformalSetClassifier as ConformalSetClassifier
+    from domaincover.estimators.calibrated_classifiers import PromisedSetClassifier as PromisedSetClassifier
     from domaincover.estimators.image_and_text_networks import ImageNetwork as ImageNetwork
     from domaincover.estimators.image_and_text_networks import TextNetwork as TextNetwork
     from domaincover.estimators.intervals import PromisedIntervalRegressor as PromisedIntervalRegressor
     from domaincover.estimators.mean import MeanClassifier as MeanClassifier
-    from domaincover.estimators.promised import PromisedSetClassifier as PromisedSetClassifier
-    from domaincover.estimators.set_cover import SetCoverClassifier as SetCoverClassifier
-    from domaincover.estimators.single_label import (
+    from domaincover.estimators.network_classifiers import (
         DomainGeneralizationClassifier as DomainGeneralizationClassifier,
     )
-    from domaincover.estimators.single_label import ERMClassifier as ERMClassifier
+    from domaincover.estimators.network_classifiers import ERMClassifier as ERMClassifier
+    from domaincover.estimators.network_classifiers import SetCoverClassifier as SetCoverClassifier
     from domaincover.evaluation import DomainReport as DomainReport
     from domaincover.evaluation import domain_report as domain_report
     from domaincover.exporting.onnx_models import export_onnx as export_onnx
@@ -48,19 +48,19 @@ if TYPE_CHECKING:
 _HOMES = {
     "Assessment": "estimators.assessment",
     "Certificate": "promises.certificates",
-    "ConformalSetClassifier": "estimators.conformal",
+    "ConformalSetClassifier": "estimators.calibrated_classifiers",
     "DiskTable": "data.disk_table",
     "DomainDataset": "data.dataset",
-    "DomainGeneralizationClassifier": "estimators.single_label",
+    "DomainGeneralizationClassifier": "estimators.network_classifiers",
     "DomainReport": "evaluation",
-    "ERMClassifier": "estimators.single_label",
+    "ERMClassifier": "estimators.network_classifiers",
     "GaussianDomains": "data.synthetic",
     "ImageNetwork": "estimators.image_and_text_networks",
     "InputError": "errors",
     "MeanClassifier": "estimators.mean",
     "PromisedIntervalRegressor": "estimators.intervals",
-    "PromisedSetClassifier": "estimators.promised",
-    "SetCoverClassifier": "estimators.set_cover",
+    "PromisedSetClassifier": "estimators.calibrated_classifiers",
+    "SetCoverClassifier": "estimators.network_classifiers",
     "SetCoverLoss": "training.objectives",
     "TableEncoder": "data.encoding",
     "TextNetwork": "estimators.image_and_text_networks",

@@ -24,6 +24,8 @@ from domaincover.errors import InputError, check_choice
 from domaincover.options import CriterionName
 
 Sets = NDArray[np.bool_]
+Thresholds = NDArray[np.float64]
+MOST_CELLS = 10**8  # counts of 800 MB; rejects names such as 20260131 given as codes
 MISSING_LABEL = -1  # the code of a row whose label is not known
 SMALLEST_SAVING = 0.1  # against sets drawn by lot; below it, sets are called useless
 TargetRecall = float | Mapping[Any, float]
@@ -77,6 +79,23 @@ def checked_codes(codes: Any, what: str, n_expected: int, n_codes: int | None = 
     if low < 0 or (n_codes is not None and high >= n_codes):
         raise InputError(f"{what} codes run from {low} to {high}, but there are {n_codes or 'only codes from 0'}.")
     return array.astype(np.int64, copy=False)
+
+
+def checked_scores(scores: Any) -> NDArray[Any]:
+    """Return scores as an array, examples × labels."""
+    array = np.asarray(scores)
+    if array.ndim != 2 or array.dtype.kind not in "fiub":
+        raise InputError(f"scores must be numbers, examples × labels, got {array.dtype} of shape {array.shape}.")
+    return array
+
+
+def check_n_cells(n_domains: int, n_labels: int, n_examples: int) -> None:
+    """Reject domain codes that are far too many, which are names."""
+    if n_domains * n_labels > MOST_CELLS:
+        raise InputError(
+            f"domain codes run up to {n_domains - 1:,} for {n_examples:,} examples; codes count from 0: "
+            "`DomainDataset.from_arrays` makes them from names."
+        )
 
 
 def sets_from_scores(scores: NDArray[Any], thresholds: NDArray[Any]) -> Sets:

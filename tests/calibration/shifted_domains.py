@@ -7,7 +7,7 @@ import numpy as np
 from domaincover.calibration.adaptation import self_calibrated_thresholds
 from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds, random_ranks
 from domaincover.calibration.links import log_odds
-from domaincover.calibration.order_statistics import cell_thresholds
+from domaincover.calibration.rules import cell_thresholds
 
 TARGET = 0.9
 MIN_CELL_SIZE = 10

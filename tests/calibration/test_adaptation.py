@@ -408,7 +408,7 @@ def test_without_rows_or_probability_nothing_is_known():
 @pytest.mark.parametrize(
     ("scores", "probabilities", "domains", "message"),
     [
-        (np.zeros(3), np.zeros(3), np.zeros(3, int), "scores must be numbers, rows × labels"),
+        (np.zeros(3), np.zeros(3), np.zeros(3, int), "scores must be numbers, examples × labels"),
         (np.zeros((3, 2)), np.zeros((3, 1)), np.zeros(3, int), r"shape of the scores, \(3, 2\), got"),
         (np.zeros((3, 2)), np.full((3, 2), -0.1), np.zeros(3, int), "probabilities must not be negative"),
         (np.zeros((3, 2)), np.ones((3, 2)), np.zeros(2, int), "one domain for each of 3"),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from domaincover import InputError
 from domaincover.calibration.adaptation import domain_residuals, n_counting, order_statistic
-from domaincover.calibration.order_statistics import check_feasible, domains_needed, highest_confidence, order_ranks
+from domaincover.calibration.rules import check_feasible, domains_needed, highest_confidence, order_ranks
 from domaincover.thresholds import (
     cell_thresholds,
     hierarchical_thresholds,

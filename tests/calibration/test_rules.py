@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domaincover import InputError
-from domaincover.calibration.order_statistics import highest_confidence
+from domaincover.calibration.rules import highest_confidence
 from domaincover.criteria import sets_from_scores
 from domaincover.thresholds import (
     cell_thresholds,

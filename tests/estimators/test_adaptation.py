@@ -7,7 +7,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from domaincover import GaussianDomains, InputError, PromisedSetClassifier, SetCoverClassifier, assess, load, save
-from domaincover.calibration.order_statistics import confidence_text
+from domaincover.calibration.rules import confidence_text
 
 
 def shifted(n_domains=40, n_per_domain=150, n_labels=3, seed=0, shift=1.0):

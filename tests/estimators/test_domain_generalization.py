@@ -25,7 +25,7 @@ from domaincover import (
 from domaincover.estimators.assessment import single_label_version
 from domaincover.estimators.recipes import make_classifier
 from domaincover.estimators.stacked_fit import fit_together
-from domaincover.networks.threads import one_thread
+from domaincover.terminal.processes import one_thread
 from tests.tiny_models import tiny_bert_folder, tiny_resnet_folder
 
 pytestmark = pytest.mark.no_cover  # tests of objectives and estimators count these lines

@@ -8,7 +8,7 @@ from torch import nn
 from domaincover import ERMClassifier, GaussianDomains, InputError, SetCoverClassifier
 from domaincover.estimators.base import Targets
 from domaincover.estimators.network import rows_that_judge
-from domaincover.estimators.set_cover import usual_multipliers
+from domaincover.estimators.network_classifiers import usual_multipliers
 from domaincover.training.settings import plan_fine_tuning, plan_training
 
 DATA = GaussianDomains.of_paper(4).sample(8, 60, np.random.default_rng(0))

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domaincover import InputError, certify, to_label_lists
-from domaincover.calibration.order_statistics import cell_thresholds
 from domaincover.calibration.rules import (
+    cell_thresholds,
     hierarchical_thresholds,
     joint_thresholds,
     order_thresholds,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from domaincover import InputError
 from domaincover.networks.dense_layers import ROWS_AT_ONCE, DenseLayers, checked_layers, layer_widths
 from domaincover.networks.perceptrons import from_layers, perceptron, to_layers
-from domaincover.networks.threads import in_threads
+from domaincover.terminal.processes import in_threads
 
 WIDTHS = [(10, (64,), 2), (57, (33,), 7), (3, (), 4), (1, (8, 8), 2)]
 each_width = pytest.mark.parametrize(("n_features", "hidden", "n_labels"), WIDTHS)

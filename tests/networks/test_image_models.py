@@ -14,7 +14,7 @@ from domaincover.networks.image_models import (
     image_backbone,
 )
 from domaincover.networks.pretrained import config_from_data, model_folder
-from domaincover.networks.threads import one_thread
+from domaincover.terminal.processes import one_thread
 
 ATTENTION = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
 TINY = {

@@ -14,8 +14,8 @@ from domaincover import (
     SetCoverClassifier,
 )
 from domaincover.estimators import stacked_fit
-from domaincover.networks.threads import one_thread
 from domaincover.paper.shared_fits import fit_all
+from domaincover.terminal.processes import one_thread
 from domaincover.training.listeners import Listener
 from domaincover.training.settings import TrainingRun
 

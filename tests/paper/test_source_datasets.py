@@ -11,7 +11,6 @@ import torch
 from PIL import Image
 
 from domaincover import ERMClassifier, ImageNetwork, InputError, TextNetwork
-from domaincover.networks.threads import one_thread
 from domaincover.paper import catalogue
 from domaincover.paper.catalogue import study_dataset
 from domaincover.paper.collect import collect
@@ -22,6 +21,7 @@ from domaincover.paper.runner import plan_studies, run_study
 from domaincover.paper.source_datasets import SourceDataset, code_digest, digest_of
 from domaincover.paper.study import Study
 from domaincover.paper.study_datasets import draw_study_data
+from domaincover.terminal.processes import one_thread
 from tests.tiny_models import tiny_bert_folder
 
 SMALL = {"n_train_domains": 10, "n_unseen_domains": 2, "max_train_rows": 12, "max_test_rows": 12}

@@ -9,7 +9,6 @@ import scipy.stats
 
 from domaincover import InputError
 from domaincover.files import machine
-from domaincover.networks.threads import one_thread
 from domaincover.paper.catalogue import study_dataset
 from domaincover.paper.collect import collect
 from domaincover.paper.job import estimator_of, plan_jobs
@@ -17,6 +16,7 @@ from domaincover.paper.methods import GROUPS, METHODS, study_method, study_metho
 from domaincover.paper.runner import plan_studies, run_study
 from domaincover.paper.study import Run, Study
 from domaincover.paper.study_datasets import Sizes, draw_study_data
+from domaincover.terminal.processes import one_thread
 
 SETTING = study_dataset("synthetic-10")
 FEWER = SETTING.with_sizes(Sizes(10, 4, 300, 200))

@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from domaincover import ERMClassifier, GaussianDomains, InputError, PromisedSetClassifier, load, save
-from domaincover.calibration.order_statistics import order_ranks
+from domaincover.calibration.rules import order_ranks
 from domaincover.criteria import criterion_for
 from domaincover.predictors.calibrated_predictors import Scored
 from domaincover.predictors.domain_record import AdaptedDomains, calibration_residuals, judged_report, unusual_domains

@@ -10,7 +10,7 @@ from scipy.stats import beta, binom, kstest
 
 from domaincover import InputError, certify, plan_domains
 from domaincover.calibration.adaptation import order_statistic
-from domaincover.calibration.order_statistics import order_ranks
+from domaincover.calibration.rules import order_ranks
 from domaincover.promises.certificates import lower_bound
 from domaincover.promises.plans import certainty, conditional_size, confidence_to_ask
 

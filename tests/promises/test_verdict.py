@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.stats import beta, kstest
 
 from domaincover import InputError
-from domaincover.calibration.order_statistics import order_ranks
+from domaincover.calibration.rules import order_ranks
 from domaincover.promises.verdict import (
     HeldOut,
     judged,

@@ -10,7 +10,7 @@ from torch import nn
 
 from domaincover.data.dataset import DomainDataset
 from domaincover.estimators.base import generators
-from domaincover.estimators.set_cover import SetCoverClassifier
+from domaincover.estimators.network_classifiers import SetCoverClassifier
 from domaincover.estimators.stacked_fit import fit_together
 from domaincover.networks.perceptrons import linear, perceptron
 from domaincover.training.batches import MemoryPool, ShuffledBatches

@@ -8,7 +8,7 @@ from torch import nn
 from domaincover import GaussianDomains, InputError, SetCoverLoss
 from domaincover.cli.network_options import checkpoints_in
 from domaincover.networks.perceptrons import perceptron
-from domaincover.networks.threads import one_thread
+from domaincover.terminal.processes import one_thread
 from domaincover.training.batches import DomainBatches, MemoryPool, ShuffledBatches
 from domaincover.training.checkpoints import Checkpoints, State
 from domaincover.training.domain_objectives import domain_objective

@@ -10,7 +10,7 @@ from torch import nn
 from domaincover import GaussianDomains, InputError
 from domaincover.data.dataset import DomainDataset
 from domaincover.networks.perceptrons import linear, perceptron
-from domaincover.networks.threads import one_thread
+from domaincover.terminal.processes import one_thread
 from domaincover.training.batches import DomainBatches, MemoryPool
 from domaincover.training.domain_objectives import IRM, VREx, domain_objective
 from domaincover.training.loop import train

@@ -34,8 +34,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from domaincover.calibration.order_statistics import MOST_CELLS, Thresholds
-from domaincover.criteria import Criterion, as_criterion, checked_codes, hits_needed
+from domaincover.criteria import (
+    Criterion,
+    Thresholds,
+    as_criterion,
+    check_n_cells,
+    checked_codes,
+    checked_scores,
+    hits_needed,
+)
 from domaincover.errors import InputError
 
 SLACK = 1e-12  # relative, for a cumulative sum of probabilities
@@ -97,8 +104,7 @@ def self_calibrated_thresholds(
     n_domains = max(int(domains.max(initial=-1)) + 1, n_domains or 0)
     scores, weights, domains = _of_groups(scores, weights, domains, criterion)
     n_labels = scores.shape[1]
-    if n_domains * n_labels > MOST_CELLS:
-        raise InputError(f"domain codes run up to {n_domains - 1:,} for {len(domains):,} rows; codes count from 0.")
+    check_n_cells(n_domains, n_labels, len(domains))
     found = np.full((n_domains, n_labels), np.nan)
     for codes, rows, is_real in RowsOfDomains.of(domains, n_domains).blocks(n_labels):
         # domains × labels × rows in memory, so that what is sorted lies together
@@ -135,9 +141,7 @@ def _weighted_quantiles(scores: NDArray[Any], mass: NDArray[Any], target: Any) -
 
 def _checked(scores: Any, probabilities: Any, domains: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
     """Return scores, probabilities and domain codes, or reject them."""
-    scores, probabilities = np.asarray(scores), np.asarray(probabilities)
-    if scores.ndim != 2 or scores.dtype.kind not in "fiub":
-        raise InputError(f"scores must be numbers, rows × labels, got {scores.dtype} of shape {scores.shape}.")
+    scores, probabilities = checked_scores(scores), np.asarray(probabilities)
     if probabilities.shape != scores.shape or probabilities.dtype.kind not in "fiub":
         raise InputError(
             f"probabilities must be numbers of the shape of the scores, {scores.shape}, "

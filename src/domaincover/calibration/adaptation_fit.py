@@ -20,15 +20,14 @@ from domaincover.calibration.adaptation import (
     order_statistic,
     self_calibrated_thresholds,
 )
-from domaincover.calibration.order_statistics import (
-    Thresholds,
+from domaincover.calibration.rules import (
     cell_thresholds,
     check_feasible,
     highest_confidence,
     own_scores,
+    pooled_row_thresholds,
 )
-from domaincover.calibration.rules import pooled_row_thresholds
-from domaincover.criteria import NO_GROUP, Criterion, as_criterion
+from domaincover.criteria import NO_GROUP, Criterion, Thresholds, as_criterion
 from domaincover.errors import check_choice
 from domaincover.options import OnRareLabel, RecallOn
 

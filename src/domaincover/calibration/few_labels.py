@@ -43,10 +43,10 @@ from domaincover.calibration.adaptation_fit import (
     stacked,
 )
 from domaincover.calibration.links import LOWEST_LOG, log_odds, softmax
-from domaincover.calibration.order_statistics import highest_confidence
+from domaincover.calibration.rules import highest_confidence
 from domaincover.criteria import MISSING_LABEL
-from domaincover.networks.threads import one_blas_thread
 from domaincover.options import LabelRows
+from domaincover.terminal.processes import one_blas_thread
 
 BIAS_SCALE = 0.5
 FAR = 5.0  # standard deviations at which features are cut off

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from domaincover.calibration.adaptation import order_statistic
 from domaincover.criteria import hits_needed
-from domaincover.networks.threads import one_blas_thread
+from domaincover.terminal.processes import one_blas_thread
 
 BIASES = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
 SLOPES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4)

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.calibration.order_statistics import domains_needed
+from domaincover.calibration.rules import domains_needed
 from domaincover.checks.column_check import GIVEN_AWAY, MOST_CATEGORIES, ColumnCheck
 from domaincover.checks.domain_drift import DRIFTS, Drift
 from domaincover.data.identity import in_words, look_alikes

@@ -38,7 +38,7 @@ def demo(options: DemoOptions) -> None:
     from domaincover.data.encoding import TableEncoder
     from domaincover.datasets import load_storms
     from domaincover.estimators.assessment import BASELINE, FIXED, MODEL, assess
-    from domaincover.estimators.promised import PromisedSetClassifier
+    from domaincover.estimators.calibrated_classifiers import PromisedSetClassifier
     from domaincover.report.domain_table import summary_table
     from domaincover.report.pages import write_domain_page
 

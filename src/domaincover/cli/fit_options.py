@@ -236,7 +236,7 @@ class FitOptions:
         if self._insists or self.method in get_args(ConformalMethod):
             return self._with_scorer(), None
 
-        from domaincover.calibration.order_statistics import domains_needed
+        from domaincover.calibration.rules import domains_needed
         from domaincover.promises.plans import Reach
 
         n_found, n_needed = self._most_domains_of_a_label(training, order), domains_needed(float(DEFAULT_CONFIDENCE))
@@ -267,7 +267,7 @@ class FitOptions:
 
     def _check_enough_domains(self, n_domains: int) -> None:
         """Reject a promise that needs more domains than there are, before training."""
-        from domaincover.calibration.order_statistics import domains_needed
+        from domaincover.calibration.rules import domains_needed
         from domaincover.promises.plans import Reach
 
         if self.confidence is None or self.on_infeasible == "widen":

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from domaincover.cli.predict import PredictOptions
     from domaincover.cli.promise_commands import CertifyOptions
     from domaincover.data.tables import Table
-    from domaincover.predictors.interval_report import IntervalReport
+    from domaincover.predictors.interval_predictor import IntervalReport
 
 COLUMNS = ["low", "high", "width"]
 LIKE_CLASSES = 10  # so few different values may be classes

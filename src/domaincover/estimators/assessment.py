@@ -28,12 +28,10 @@ from domaincover.data.dataset import (
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, generators, indexed
 from domaincover.estimators.calibrated import CalibratedSetClassifier
-from domaincover.estimators.conformal import ConformalSetClassifier
+from domaincover.estimators.calibrated_classifiers import ConformalSetClassifier, PromisedSetClassifier
 from domaincover.estimators.intervals import PromisedIntervalRegressor, assess_intervals
-from domaincover.estimators.promised import PromisedSetClassifier
+from domaincover.estimators.network_classifiers import DomainGeneralizationClassifier, ERMClassifier, SetCoverClassifier
 from domaincover.estimators.scorer_fits import clone_for, n_folds_of, places_in_order
-from domaincover.estimators.set_cover import SetCoverClassifier
-from domaincover.estimators.single_label import DomainGeneralizationClassifier, ERMClassifier
 from domaincover.evaluation import DomainReport, domain_report
 from domaincover.options import CriterionName, ThresholdKind
 from domaincover.predictors.calibrated_predictors import last_step

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from datetime import date
 from functools import update_wrapper
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state, indexable
+from sklearn.utils import Tags, check_random_state, get_tags, indexable
 from sklearn.utils.multiclass import check_classification_targets
 
 from domaincover.data.dataset import code_names
@@ -21,7 +21,7 @@ from domaincover.data.identity import look_alike_line
 from domaincover.errors import InputError
 from domaincover.predictors.set_predictor import SetPredictor, as_column, as_names, coded_domains
 
-USED_METHODS = ("fit", "predict_set", "predict", "predict_proba", "label_scores", "domain_report", "certify", "save")
+USED_METHODS = ("fit", "predict_set", "predict", "label_scores", "domain_report", "certify", "save")
 
 
 class Targets(NamedTuple):
@@ -94,6 +94,14 @@ class SetClassifier(ClassifierMixin, SetPredictor, BaseEstimator):
                 warnings.warn(doubt, stacklevel=4)
         self.domains_ = as_names(of_domains.names)
         return Targets(coded.codes, of_domains.codes, self.classes_, of_domains.names)
+
+
+def takes_inputs_of(tags: Tags, estimators: Iterable[Any]) -> Tags:
+    """Return tags that say that inputs may be what all of these estimators take."""
+    inner = [get_tags(each).input_tags for each in estimators]
+    tags.input_tags.sparse = all(each.sparse for each in inner)
+    tags.input_tags.allow_nan = all(each.allow_nan for each in inner)
+    return tags
 
 
 def indexed(*parts: Any) -> list[Any]:

@@ -10,18 +10,18 @@ from typing import Any, ClassVar, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import Tags, get_tags
+from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from domaincover.calibration.adaptation_fit import ScoredRows
 from domaincover.calibration.links import fit_link, log_odds, lowest_positive
-from domaincover.calibration.order_statistics import check_feasible, order_ranks
+from domaincover.calibration.rules import check_feasible, order_ranks
 from domaincover.criteria import Criterion, TargetRecall, check_criterion
 from domaincover.data.dataset import count_cells
 from domaincover.data.identity import in_words, look_alikes
 from domaincover.errors import InputError, check_choice
-from domaincover.estimators.base import SetClassifier, Targets, generators, indexed
+from domaincover.estimators.base import SetClassifier, Targets, generators, indexed, takes_inputs_of
 from domaincover.estimators.scorer_fits import (
     Part,
     check_takes_weights,
@@ -30,7 +30,6 @@ from domaincover.estimators.scorer_fits import (
     plan_parts,
     taken,
 )
-from domaincover.networks.threads import one_thread
 from domaincover.options import MIN_CELL_SIZE, Calibration, CriterionName, OnInfeasible, OnRareLabel
 from domaincover.predictors.calibrated_predictors import (
     LEAVES_OUT,
@@ -41,6 +40,7 @@ from domaincover.predictors.calibrated_predictors import (
 )
 from domaincover.predictors.set_predictor import label_codes
 from domaincover.promises.certificates import seen_among
+from domaincover.terminal.processes import one_thread
 
 Fitted = tuple[Any, Part]  # an estimator, the rows that it was fitted on, and those that it scores
 
@@ -205,11 +205,7 @@ class CalibratedSetClassifier(CalibratedPredictor, SetClassifier):
         return super().predict_proba(X)
 
     def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        inner = get_tags(self.estimator)
-        tags.input_tags.sparse = inner.input_tags.sparse
-        tags.input_tags.allow_nan = inner.input_tags.allow_nan
-        return tags
+        return takes_inputs_of(super().__sklearn_tags__(), [self.estimator])
 
     def _check_settings(self) -> None:
         check_criterion(self.criterion, self.target_recall)

@@ -10,19 +10,24 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.utils import Tags, get_tags
+from sklearn.utils import Tags
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from domaincover.calibration.few_labels import FeatureScale
 from domaincover.calibration.interval_thresholds import KnownLevel, Rows, fit_level
-from domaincover.calibration.order_statistics import domains_needed
+from domaincover.calibration.rules import domains_needed
 from domaincover.criteria import check_share, check_target_recall
 from domaincover.data.dataset import code_names, draw_domains, n_held_out
 from domaincover.errors import InputError, check_choice
-from domaincover.estimators.base import generators, indexed
+from domaincover.estimators.base import generators, indexed, takes_inputs_of
 from domaincover.estimators.scorer_fits import DEFAULT_SHARE, FOLDS, Part, encoder_of_tables, folds_of, taken
-from domaincover.predictors.interval_predictor import SMALLEST_SCALE, IntervalPredictor, numbers_of, predicted
-from domaincover.predictors.interval_report import IntervalReport
+from domaincover.predictors.interval_predictor import (
+    SMALLEST_SCALE,
+    IntervalPredictor,
+    IntervalReport,
+    numbers_of,
+    predicted,
+)
 from domaincover.predictors.set_predictor import as_column, as_names, coded_domains
 from domaincover.promises.verdict import Verdict
 
@@ -255,10 +260,7 @@ class PromisedIntervalRegressor(IntervalPredictor, RegressorMixin, BaseEstimator
         return f"In a new domain drawn like these, coverage is {what}, {chance}.{proof}"
 
     def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        inner = get_tags(self.estimator)
-        tags.input_tags.sparse, tags.input_tags.allow_nan = inner.input_tags.sparse, inner.input_tags.allow_nan
-        return tags
+        return takes_inputs_of(super().__sklearn_tags__(), [self.estimator])
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,14 +9,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils import Tags, get_tags
+from sklearn.utils import Tags
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import _num_samples
 
 from domaincover.calibration.links import lowest_positive
 from domaincover.criteria import TargetRecall, check_criterion
 from domaincover.errors import InputError
-from domaincover.estimators.base import SetClassifier, indexed
+from domaincover.estimators.base import SetClassifier, indexed, takes_inputs_of
 from domaincover.estimators.scorer_fits import check_takes_weights, fit_on_each, fit_on_rows, taken
 from domaincover.options import CriterionName
 from domaincover.predictors.calibrated_predictors import MeanPredictor, log_scores_for
@@ -123,11 +123,7 @@ class MeanClassifier(MeanPredictor, SetClassifier, _BaseComposition):
         return self
 
     def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        inner = [get_tags(each).input_tags for _, each in self.estimators]
-        tags.input_tags.sparse = all(each.sparse for each in inner)
-        tags.input_tags.allow_nan = all(each.allow_nan for each in inner)
-        return tags
+        return takes_inputs_of(super().__sklearn_tags__(), [each for _, each in self.estimators])
 
     def _check_settings(self) -> None:
         check_criterion(self.criterion, self.target_recall)

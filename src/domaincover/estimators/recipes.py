@@ -13,12 +13,10 @@ from domaincover.criteria import TargetRecall
 from domaincover.data.encoding import TableEncoder
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier
-from domaincover.estimators.conformal import ConformalSetClassifier
+from domaincover.estimators.calibrated_classifiers import ConformalSetClassifier, PromisedSetClassifier
 from domaincover.estimators.mean import MeanClassifier
 from domaincover.estimators.network import NetworkInputs
-from domaincover.estimators.promised import PromisedSetClassifier
-from domaincover.estimators.set_cover import SetCoverClassifier
-from domaincover.estimators.single_label import DomainGeneralizationClassifier, ERMClassifier
+from domaincover.estimators.network_classifiers import DomainGeneralizationClassifier, ERMClassifier, SetCoverClassifier
 from domaincover.options import (
     MIN_CELL_SIZE,
     Base,

@@ -17,7 +17,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
-from domaincover.calibration.order_statistics import domains_needed
+from domaincover.calibration.rules import domains_needed
 from domaincover.criteria import criterion_for, targets_among
 from domaincover.data.dataset import hold_out_rows, texts
 from domaincover.data.encoding import TableEncoder, as_table, learned_rows

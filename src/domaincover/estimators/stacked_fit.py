@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from domaincover.calibration.order_statistics import cell_thresholds, order_ranks
+from domaincover.calibration.rules import cell_thresholds, order_ranks
 from domaincover.criteria import Criterion
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import LazyExamples, fingerprint, model_key
 from domaincover.errors import InputError
-from domaincover.networks.threads import one_thread
+from domaincover.terminal.processes import one_thread
 from domaincover.training.batches import DomainBatches, ShuffledBatches, make_pool, no_longer_readable, score
 from domaincover.training.checkpoints import Checkpoints
 from domaincover.training.listeners import Listener, LoggedProgress, ProgressBar

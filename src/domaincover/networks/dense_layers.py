@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.errors import InputError
-from domaincover.networks.threads import one_blas_thread
+from domaincover.terminal.processes import one_blas_thread
 
 ROWS_AT_ONCE = 1024  # so that hidden units stay in the processor's cache
 

@@ -19,10 +19,8 @@ from domaincover.networks.perceptrons import torch_generator
 from domaincover.networks.pretrained import (
     all_tensors,
     assign_tensors,
-    check_depth,
     complete_model,
     config_as_data,
-    config_from_data,
     copy_tensors,
     empty_model,
     first_line,
@@ -31,7 +29,7 @@ from domaincover.networks.pretrained import (
 )
 
 if TYPE_CHECKING:
-    from transformers import PretrainedConfig, PreTrainedModel
+    from transformers import PreTrainedModel
 
 RESNET_18: dict[str, Any] = {
     "model_type": "resnet",
@@ -148,8 +146,9 @@ def image_backbone(
     if str(model) == "resnet-18":
         return _resnet_18(np.random.default_rng(generator))
     folder = model_folder(model, download=download)
-    config = load_config(folder)
-    _check_kind(config, folder)
+    config = load_config(folder, _kinds(), "an image")
+    if getattr(config, "num_channels", 3) != 3:
+        raise InputError(f"{folder} contains a network for {config.num_channels} channels; images have 3.")
     network, has_pooler = complete_model(folder)
     settings = preprocessing(folder, getattr(config, "image_size", None))
     return _backbone(network, {**settings, "pooling": "pooler" if has_pooler else "mean"})
@@ -167,9 +166,7 @@ def backbone_from_state(config: Any, tensors: Mapping[str, Tensor]) -> ImageBack
         return small
     check_installed("transformers", "networks on images", "images")
     check_settings(config)
-    architecture = config_from_data(config["network"], _kinds())
-    check_depth(config["network"], len(tensors))
-    network = empty_model(architecture)
+    network = empty_model(config["network"], _kinds(), len(tensors))
     _drop_unused_pooler(network, config["pooling"])
     assign_tensors(network, tensors, "the saved backbone")
     return ImageBackbone(network.eval(), config)
@@ -195,13 +192,6 @@ def _drop_unused_pooler(network: nn.Module, pooling: str) -> None:
     """Remove a pooler without trained weights, as in a classifier's folder."""
     if pooling == "mean" and isinstance(getattr(network, "pooler", None), nn.Module):
         setattr(network, "pooler", None)  # noqa: B010 - torch's types do not allow removing modules
-
-
-def _check_kind(config: PretrainedConfig, folder: str) -> None:
-    if config.model_type not in _kinds():
-        raise InputError(f"{folder} contains a {config.model_type!r}, which is not an image model.")
-    if getattr(config, "num_channels", 3) != 3:
-        raise InputError(f"{folder} contains a network for {config.num_channels} channels; images have 3.")
 
 
 def _kinds() -> frozenset[str]:

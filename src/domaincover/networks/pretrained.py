@@ -44,14 +44,17 @@ def model_folder(model: str | Path, *, download: bool = False) -> str:
         raise InputError(f"{name!r} could not be downloaded from the Hugging Face hub: {first_line(error)}") from error
 
 
-def load_config(folder: str) -> PretrainedConfig:
-    """Return the configuration in a model's folder."""
+def load_config(folder: str, kinds: Container[str], what: str) -> PretrainedConfig:
+    """Return the configuration in a model's folder; reject a model of another kind than images or texts ask for."""
     from transformers import AutoConfig
 
     try:
-        return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{folder} does not contain a known transformers model: {first_line(error)}") from error
+    if config.model_type not in kinds:
+        raise InputError(f"{folder} contains a {config.model_type!r}, which is not {what} model.")
+    return config
 
 
 @contextmanager
@@ -94,11 +97,13 @@ def config_from_data(content: Any, kinds: Container[str]) -> PretrainedConfig:
         ) from error
 
 
-def empty_model(config: PretrainedConfig) -> PreTrainedModel:
-    """Return a model on the meta device, whose tensors have shapes but no memory."""
+def empty_model(content: Any, kinds: Container[str], n_tensors: int) -> PreTrainedModel:
+    """Return a saved architecture on the meta device, whose tensors have shapes but no memory."""
     from torch import device
     from transformers import AutoModel
 
+    config = config_from_data(content, kinds)
+    _check_depth(content, n_tensors)
     try:
         with device("meta"):
             return AutoModel.from_config(config, trust_remote_code=False)
@@ -106,7 +111,7 @@ def empty_model(config: PretrainedConfig) -> PreTrainedModel:
         raise InputError(f"a {config.model_type!r} cannot be built: {first_line(error)}") from error
 
 
-def check_depth(content: Mapping[str, Any], n_tensors: int) -> None:
+def _check_depth(content: Mapping[str, Any], n_tensors: int) -> None:
     """Reject more layers than there are tensors, since building them takes time and memory."""
     for name, value in content.items():
         if any(word in name for word in ("depth", "layers", "stages", "blocks")):
@@ -118,12 +123,12 @@ def check_depth(content: Mapping[str, Any], n_tensors: int) -> None:
 def complete_model(folder: str) -> tuple[PreTrainedModel, bool]:
     """Return the model in a folder in single precision, and whether it has a pooler.
 
-    Other missing weights are rejected, which transformers would initialise at random.
+    Other missing weights are rejected, which transformers would initialise at random. `load_config` has more specific
+    error messages, and comes before.
     """
     import torch
     from transformers import AutoModel
 
-    load_config(folder)  # for its more specific error messages
     try:
         with quietly(), torch.random.fork_rng(devices=[]):
             model, report = AutoModel.from_pretrained(

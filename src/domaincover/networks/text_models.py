@@ -14,10 +14,8 @@ from domaincover.errors import InputError, check_installed
 from domaincover.networks.pretrained import (
     all_tensors,
     assign_tensors,
-    check_depth,
     complete_model,
     config_as_data,
-    config_from_data,
     empty_model,
     first_line,
     load_config,
@@ -135,9 +133,7 @@ def text_backbone(
         raise InputError(f"features must be 'word-embeddings' or 'encoder', got {features!r}.")
     check_installed("transformers", "networks on texts", "text")
     folder = model_folder(model, download=download)
-    config = load_config(folder)
-    if config.model_type not in _kinds():
-        raise InputError(f"{folder} contains a {config.model_type!r}, which is not a text model.")
+    config = load_config(folder, _kinds(), "a text")
     vocabulary = read_vocabulary(folder, config)
     network, _ = complete_model(folder)
     if features == "encoder":
@@ -154,9 +150,7 @@ def text_backbone_from_state(content: Mapping[str, Any], tensors: Mapping[str, T
             empty = torch.empty(tensors["embeddings"].shape, device="meta")
             backbone: TextBackbone = WordEmbeddings(vocabulary, empty)
         case "encoder":
-            config = config_from_data(content.get("model"), _kinds())
-            check_depth(content["model"], len(tensors))
-            backbone = TextEncoder(vocabulary, empty_model(config))
+            backbone = TextEncoder(vocabulary, empty_model(content.get("model"), _kinds(), len(tensors)))
         case _:
             raise InputError("the saved network is not a known text model.")
     assign_tensors(backbone, tensors, "the saved backbone")

@@ -29,7 +29,6 @@ from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier
 from domaincover.estimators.network import NetworkClassifier
 from domaincover.evaluation import domain_report
-from domaincover.networks.threads import one_thread
 from domaincover.paper.authors_code import SilentChoices
 from domaincover.paper.methods import Method, study_method
 from domaincover.paper.run_directory import write_json, write_run
@@ -37,6 +36,7 @@ from domaincover.paper.shared_fits import fit_all
 from domaincover.paper.source_datasets import SourceDataset
 from domaincover.paper.study import Run
 from domaincover.paper.study_datasets import Drawn, StudyData, StudyDataset, draw_split, draw_study_data
+from domaincover.terminal.processes import one_thread
 from domaincover.training.listeners import Listener
 from domaincover.training.settings import TrainingRun
 

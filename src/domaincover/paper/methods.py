@@ -75,13 +75,13 @@ def _network(run: Run) -> dict[str, Any]:
 
 
 def _erm(run: Run) -> Any:
-    from domaincover.estimators.single_label import ERMClassifier
+    from domaincover.estimators.network_classifiers import ERMClassifier
 
     return ERMClassifier(loss=run.choices.erm_loss, **_network(run))
 
 
 def _set_cover(run: Run, penalty: Any = "wrong-label") -> Any:
-    from domaincover.estimators.set_cover import SetCoverClassifier
+    from domaincover.estimators.network_classifiers import SetCoverClassifier
 
     return SetCoverClassifier(
         run.target_recall,
@@ -95,7 +95,7 @@ def _set_cover(run: Run, penalty: Any = "wrong-label") -> Any:
 
 
 def _domain_generalization(run: Run, penalty: DomainPenalty) -> Any:
-    from domaincover.estimators.single_label import DomainGeneralizationClassifier
+    from domaincover.estimators.network_classifiers import DomainGeneralizationClassifier
 
     return DomainGeneralizationClassifier(
         penalty,
@@ -106,7 +106,7 @@ def _domain_generalization(run: Run, penalty: DomainPenalty) -> Any:
 
 
 def _calibrated_erm(run: Run, rule: str, calibration: str) -> Any:
-    from domaincover.estimators.conformal import ConformalSetClassifier
+    from domaincover.estimators.calibrated_classifiers import ConformalSetClassifier
 
     n_domains = run.setting.n_train_domains
     half = max(n_domains // 2, 1) / max(n_domains, 2)  # rounded down
@@ -124,7 +124,7 @@ def _calibrated_erm(run: Run, rule: str, calibration: str) -> Any:
 
 
 def _promised(run: Run, make: Make) -> Any:
-    from domaincover.estimators.promised import PromisedSetClassifier
+    from domaincover.estimators.calibrated_classifiers import PromisedSetClassifier
 
     assert run.domain_confidence is not None  # noqa: S101 - for the type checker: such runs have one
     return PromisedSetClassifier(

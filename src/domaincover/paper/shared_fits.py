@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from domaincover.estimators.calibrated import CalibratedSetClassifier
+from domaincover.estimators.calibrated_classifiers import PromisedSetClassifier
 from domaincover.estimators.network import NetworkClassifier, NetworkFit
-from domaincover.estimators.promised import PromisedSetClassifier
 from domaincover.estimators.scorer_fits import taken
 from domaincover.options import Iterate
 

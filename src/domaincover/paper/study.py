@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from domaincover.calibration.order_statistics import check_feasible
+from domaincover.calibration.rules import check_feasible
 from domaincover.criteria import check_share, check_target_recall
 from domaincover.errors import InputError, check_choice
 from domaincover.options import DomainPenalty, Iterate, PenaltyOnFeatures, RecallFrom

@@ -30,12 +30,12 @@ from domaincover.criteria import check_target_recall
 from domaincover.data.synthetic import GaussianDomains
 from domaincover.errors import InputError
 from domaincover.files import plain_json, write_whole
-from domaincover.networks.threads import one_thread
 from domaincover.paper.published import QUICK_MARK
 from domaincover.paper.run_directory import check_made_with
 from domaincover.paper.study_report.style import KNOWN_METHODS
 from domaincover.report.charts import INK, Spec, chart_config, layer, rows_for_json
 from domaincover.report.readable import sentence
+from domaincover.terminal.processes import one_thread
 
 FILE = "theory.json"
 ROW_NUMBERS = (
@@ -175,7 +175,7 @@ def _trained(
     positions: Sequence[NDArray[np.float64]],
     rngs: Sequence[Sequence[np.random.Generator]],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    from domaincover.estimators.set_cover import SetCoverClassifier
+    from domaincover.estimators.network_classifiers import SetCoverClassifier
     from domaincover.estimators.stacked_fit import fit_together
 
     with one_thread():  # once torch is loaded

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.calibration.links import Link, log_odds, mean_probabilities, without_zeros
-from domaincover.calibration.order_statistics import confidence_text, order_ranks
+from domaincover.calibration.rules import confidence_text, order_ranks
 from domaincover.criteria import Sets, TargetRecall, sets_from_scores, single_label_sets
 from domaincover.errors import InputError
 from domaincover.options import Calibration, CriterionName

@@ -24,7 +24,7 @@ from domaincover.calibration.adaptation import (
     rounded_down,
     self_calibrated_thresholds,
 )
-from domaincover.calibration.order_statistics import cell_thresholds, order_ranks
+from domaincover.calibration.rules import cell_thresholds, order_ranks
 from domaincover.criteria import Sets
 from domaincover.data.dataset import texts
 from domaincover.errors import InputError

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.errors import InputError
-from domaincover.networks.threads import in_threads, n_threads
+from domaincover.terminal.processes import in_threads, n_threads
 
 MOST_MASKED = 64  # leaves of a tree, one bit for each
 ROWS_TO_BIN = 16_384  # their values stay in the processor's cache

@@ -15,10 +15,10 @@ from domaincover.data.disk_table import DiskTable
 from domaincover.data.table_encoding import TableEncoding
 from domaincover.errors import InputError
 from domaincover.networks.dense_layers import DenseLayers
-from domaincover.networks.threads import in_threads, n_threads
 from domaincover.predictors.calibrated_predictors import ReadsColumns
 from domaincover.predictors.forest import Forest
 from domaincover.predictors.set_predictor import MostLikelyLabel, SetPredictor, check_fitted
+from domaincover.terminal.processes import in_threads, n_threads
 
 ROWS_AT_ONCE = 16_384  # scored per block, so that encoded rows stay in the processor's cache
 

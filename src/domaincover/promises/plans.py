@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.calibration.order_statistics import confidence_text, domains_needed, highest_confidence, order_ranks
+from domaincover.calibration.rules import confidence_text, domains_needed, highest_confidence, order_ranks
 from domaincover.criteria import check_share, check_target_recall
 from domaincover.data.dataset import n_held_out
 from domaincover.errors import InputError

@@ -41,6 +41,7 @@ class Home(NamedTuple):
 # The estimators that a folder may name. Modules are imported only for those that a folder holds, since some take long
 # and others need torch.
 TABLES, CALIBRATED = "domaincover.predictors.table_predictors", "domaincover.predictors.calibrated_predictors"
+NETWORKS, SETS = "domaincover.estimators.network_classifiers", "domaincover.estimators.calibrated_classifiers"
 TREES, NUMBERS = (TABLES, "TreesPredictor"), (TABLES, "NumbersPredictor")
 OF_TREES = {  # whose trees are saved, and predict, as a `Forest`
     "DecisionTreeClassifier": Home("sklearn.tree", TREES),
@@ -56,18 +57,16 @@ OF_TREES = {  # whose trees are saved, and predict, as a `Forest`
 ESTIMATORS = {
     **OF_TREES,
     "Backbone": Home("domaincover.estimators.source_network"),
-    "ConformalSetClassifier": Home("domaincover.estimators.conformal", (CALIBRATED, "ConformalPredictor")),
-    "DomainGeneralizationClassifier": Home("domaincover.estimators.single_label", (TABLES, "SingleLabelPredictor")),
-    "ERMClassifier": Home("domaincover.estimators.single_label", (TABLES, "SingleLabelPredictor")),
+    "ConformalSetClassifier": Home(SETS, (CALIBRATED, "ConformalPredictor")),
+    "DomainGeneralizationClassifier": Home(NETWORKS, (TABLES, "SingleLabelPredictor")),
+    "ERMClassifier": Home(NETWORKS, (TABLES, "SingleLabelPredictor")),
     "MeanClassifier": Home("domaincover.estimators.mean", (CALIBRATED, "MeanPredictor")),
     "Pipeline": Home("sklearn.pipeline", (TABLES, "PipelinePredictor")),
     "PromisedIntervalRegressor": Home(
         "domaincover.estimators.intervals", ("domaincover.predictors.interval_predictor", "IntervalPredictor")
     ),
-    "PromisedSetClassifier": Home(
-        "domaincover.estimators.promised", ("domaincover.predictors.promised_predictor", "PromisedPredictor")
-    ),
-    "SetCoverClassifier": Home("domaincover.estimators.set_cover", (TABLES, "SetCoverPredictor")),
+    "PromisedSetClassifier": Home(SETS, ("domaincover.predictors.promised_predictor", "PromisedPredictor")),
+    "SetCoverClassifier": Home(NETWORKS, (TABLES, "SetCoverPredictor")),
     "SourceEncoder": Home("domaincover.estimators.source_network"),
     "TableEncoder": Home("domaincover.data.encoding", ("domaincover.data.table_encoding", "TableEncoding")),
 }
