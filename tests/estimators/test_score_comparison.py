@@ -13,7 +13,7 @@ class GivenProbabilities(ClassifierMixin, BaseEstimator):
     def __init__(self, classes_=None):
         self.classes_ = classes_
 
-    def fit(self, X, y):
+    def fit(self, X, y):  # noqa: ARG002
         return self
 
     def predict_proba(self, X):
