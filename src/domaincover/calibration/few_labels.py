@@ -277,17 +277,6 @@ class Level(NamedTuple):
         return np.where(n_rows - n_labels >= self.unlabelled * n_rows, n_rows, 0)
 
 
-class FewLabels(NamedTuple):
-    """What several numbers of labels give, and from how many rows of a domain those to label are chosen.
-
-    `gain` has the mean set size and the share at target of the calibration domains, each as new.
-    """
-
-    by_number: dict[int, Level]
-    n_pool: int
-    gain: dict[str, list[float]]
-
-
 class TaughtRows(NamedTuple):
     """Rows of domains, with their standardised features."""
 
@@ -317,8 +306,12 @@ def fit_few_labels(
     levels: Sequence[int],
     label_rows: LabelRows,
     rng: np.random.Generator,
-) -> FewLabels:
-    """Calibrate each number of labels, as far as the domains have the rows, and say what it gains."""
+) -> tuple[dict[int, Level], int, dict[str, list[float]]]:
+    """Calibrate each number of labels, as far as the domains have the rows.
+
+    Returns what each number gives, from how many rows of a domain those to label are chosen, and the mean set size and
+    share at target of the calibration domains, each as new.
+    """
     n_pool = min(median_rows(calibration.rows.domains) // 2, MOST_POOL)
     levels = [level for level in sorted(set(levels)) if level <= n_pool]
     options = n_pool, max(levels, default=0), label_rows, rng
@@ -342,7 +335,7 @@ def fit_few_labels(
         smallest = entries[-1].set_size
         gains.append({"labels": level, **left_out(promise, of_calibration(entries[-1].n_rows), entries[-1])})
     names = ("labels", "set_size", "share_at_target")
-    return FewLabels(found, n_pool, {name: [each[name] for each in gains] for name in names})
+    return found, n_pool, {name: [each[name] for each in gains] for name in names}
 
 
 def left_out(promise: Promise, draws: Sequence[Draw], entry: Entry) -> dict[str, float]:

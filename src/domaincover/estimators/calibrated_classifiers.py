@@ -10,16 +10,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from domaincover.calibration import rules
 from domaincover.calibration.adaptation import recency_weights
 from domaincover.calibration.adaptation_fit import Promise, ScoredRows, fit_adaptive_thresholds, fit_familiarity
 from domaincover.calibration.few_labels import FeatureScale, TaughtRows, fit_few_labels, sampled_rows, with_scores
-from domaincover.calibration.rules import (
-    hierarchical_thresholds,
-    joint_thresholds,
-    order_thresholds,
-    pooled_thresholds,
-    robust_thresholds,
-)
 from domaincover.criteria import Criterion, check_share, free_thresholds
 from domaincover.data.dataset import count_cells
 from domaincover.data.encoding import TableEncoder
@@ -40,10 +34,10 @@ from domaincover.predictors.promised_predictor import PromisedPredictor, encoded
 
 Rule = Literal["robust", "pooled", "hierarchical", "order", "single"]
 RULES: dict[str, Callable[..., NDArray[np.float64]]] = {
-    "robust": robust_thresholds,
-    "pooled": pooled_thresholds,
-    "hierarchical": hierarchical_thresholds,
-    "order": order_thresholds,
+    "robust": rules.robust_thresholds,
+    "pooled": rules.pooled_thresholds,
+    "hierarchical": rules.hierarchical_thresholds,
+    "order": rules.order_thresholds,
 }
 
 
@@ -335,7 +329,7 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # what cannot be promised was said before training
             if self.calibration == "jackknife-minmax":
-                self.thresholds_ = joint_thresholds(*calibration.labelled_scores, *promise, **options)
+                self.thresholds_ = rules.joint_thresholds(*calibration.labelled_scores, *promise, **options)
                 self._keep_residuals(calibration, None)
                 return
             options_of_rows = options | {"training": training, "weights": weights}
@@ -373,9 +367,9 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
         calibration, *training = (each._replace(features=scale.standardised(each.features)) for each in taught)
         self.feature_encoder_, self.feature_scale_ = encoder, scale._asdict()
         options = self.few_labels, self.label_rows, rng
-        found = fit_few_labels(promise, calibration, training[0] if training else None, *options)
-        self.few_labels_ = {level: each.as_dict() for level, each in found.by_number.items()}
-        self.label_pool_, self.label_gain_ = found.n_pool, found.gain
+        of_training = training[0] if training else None
+        found, self.label_pool_, self.label_gain_ = fit_few_labels(promise, calibration, of_training, *options)
+        self.few_labels_ = {level: each.as_dict() for level, each in found.items()}
 
     def _count_calibration_cells(self, rows: ScoredRows) -> None:
         """Note the domains with a cell that counts, and how many there are for every label in `classes_`."""

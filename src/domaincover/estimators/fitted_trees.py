@@ -27,11 +27,6 @@ class TreesClassifier(TreesPredictor, ClassifierMixin, BaseEstimator):
     """A classifier of trees that is kept as arrays once it is fitted: what `load` returns for it.
 
     XGBoost, which takes only the labels 0, 1, 2, …, is fitted to the places of labels among the sorted ones.
-
-    Parameters
-    ----------
-    estimator : classifier
-        A `HistGradientBoostingClassifier`, for instance; `fit` fits a clone.
     """
 
     def __init__(self, estimator: Any) -> None:
@@ -48,13 +43,7 @@ class TreesClassifier(TreesPredictor, ClassifierMixin, BaseEstimator):
 
 
 class TreesRegressor(NumbersPredictor, RegressorMixin, BaseEstimator):
-    """A regressor of trees that is kept as arrays once it is fitted: what `load` returns for it.
-
-    Parameters
-    ----------
-    estimator : regressor
-        A `HistGradientBoostingRegressor`, for instance; `fit` fits a clone.
-    """
+    """A regressor of trees that is kept as arrays once it is fitted: what `load` returns for it."""
 
     __init__ = TreesClassifier.__init__
     fit = TreesClassifier.fit

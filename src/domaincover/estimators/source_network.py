@@ -387,16 +387,12 @@ def backbone_of(
 ) -> Backbone:
     """Return a model's network without its head: cached until its files change, or given a generator a new one."""
     if rng is None:
-        return _cached_backbone(kind, model, _stamp(model), **options)
-    return _new_backbone(kind, model, rng, **options)
+        return _cached_backbone(kind, model, 0, _stamp(model), **options)
+    return _cached_backbone.__wrapped__(kind, model, rng, None, **options)
 
 
 @lru_cache(maxsize=4)
-def _cached_backbone(kind: SourceKind, model: str | Path, _: Any, **options: Any) -> Backbone:
-    return _new_backbone(kind, model, 0, **options)
-
-
-def _new_backbone(kind: SourceKind, model: str | Path, rng: Any, **options: Any) -> Backbone:
+def _cached_backbone(kind: SourceKind, model: str | Path, rng: Any, _: Any, **options: Any) -> Backbone:
     if kind == "text":
         return Backbone.of(kind, text_models.text_backbone(model, **options))
     return Backbone.of(kind, image_models.image_backbone(model, **options, generator=rng))

@@ -15,18 +15,8 @@ from torch.func import functional_call
 
 from domaincover.errors import InputError, check_installed
 from domaincover.files import plain_json
+from domaincover.networks import pretrained
 from domaincover.networks.perceptrons import torch_generator
-from domaincover.networks.pretrained import (
-    all_tensors,
-    assign_tensors,
-    complete_model,
-    config_as_data,
-    copy_tensors,
-    empty_model,
-    first_line,
-    load_config,
-    model_folder,
-)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -104,7 +94,7 @@ class ImageBackbone(PixelNetwork):
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Return the network as a JSON-serializable configuration and tensors."""
-        return self.config, all_tensors(self.network)
+        return self.config, pretrained.all_tensors(self.network)
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the pooled features."""
@@ -119,14 +109,14 @@ class ImageBackbone(PixelNetwork):
 
     def _count_features(self) -> int:
         """Return the number of features, from a forward pass on the meta device."""
-        without_memory = {name: tensor.to("meta") for name, tensor in all_tensors(self).items()}
+        without_memory = {name: tensor.to("meta") for name, tensor in pretrained.all_tensors(self).items()}
         image = torch.zeros(1, 3, *self.image_size, device="meta")
         try:
             with torch.no_grad():
                 return int(functional_call(self, without_memory, image).shape[1])
         except Exception as error:  # networks that do not accept images fail in different ways
             kind = self.network.config.model_type
-            raise InputError(f"a {kind!r} cannot be used on images: {first_line(error)}") from error
+            raise InputError(f"a {kind!r} cannot be used on images: {pretrained.first_line(error)}") from error
 
 
 def image_backbone(
@@ -145,11 +135,11 @@ def image_backbone(
     check_installed("transformers", "networks on images", "images")
     if str(model) == "resnet-18":
         return _resnet_18(np.random.default_rng(generator))
-    folder = model_folder(model, download=download)
-    config = load_config(folder, _kinds(), "an image")
+    folder = pretrained.model_folder(model, download=download)
+    config = pretrained.load_config(folder, _kinds(), "an image")
     if getattr(config, "num_channels", 3) != 3:
         raise InputError(f"{folder} contains a network for {config.num_channels} channels; images have 3.")
-    network, has_pooler = complete_model(folder)
+    network, has_pooler = pretrained.complete_model(folder)
     settings = preprocessing(folder, getattr(config, "image_size", None))
     return _backbone(network, {**settings, "pooling": "pooler" if has_pooler else "mean"})
 
@@ -162,13 +152,13 @@ def backbone_from_state(config: Any, tensors: Mapping[str, Tensor]) -> ImageBack
     """
     if config == {"network": SMALL_CONV}:
         small = SmallConvolution()
-        copy_tensors(small, tensors, SMALL_CONV)
+        pretrained.copy_tensors(small, tensors, SMALL_CONV)
         return small
     check_installed("transformers", "networks on images", "images")
     check_settings(config)
-    network = empty_model(config["network"], _kinds(), len(tensors))
+    network = pretrained.empty_model(config["network"], _kinds(), len(tensors))
     _drop_unused_pooler(network, config["pooling"])
-    assign_tensors(network, tensors, "the saved backbone")
+    pretrained.assign_tensors(network, tensors, "the saved backbone")
     return ImageBackbone(network.eval(), config)
 
 
@@ -182,7 +172,7 @@ def _resnet_18(rng: np.random.Generator) -> ImageBackbone:
 
 
 def _backbone(network: PreTrainedModel, settings: dict[str, Any]) -> ImageBackbone:
-    config = {"network": config_as_data(network.config), **settings}
+    config = {"network": pretrained.config_as_data(network.config), **settings}
     check_settings(config)
     _drop_unused_pooler(network, config["pooling"])
     return ImageBackbone(network.eval(), config)
@@ -247,7 +237,9 @@ def preprocessing(folder: str, size_of_network: Any) -> dict[str, Any]:
         given = plain_json(path.read_text(encoding="utf-8")) if path.is_file() else {}
         return _settings(given, size_of_network)
     except (ValueError, TypeError, AttributeError, ZeroDivisionError) as error:
-        raise InputError(f"{path} is not a valid image preprocessor configuration: {first_line(error)}") from error
+        raise InputError(
+            f"{path} is not a valid image preprocessor configuration: {pretrained.first_line(error)}"
+        ) from error
 
 
 def _settings(given: Any, size_of_network: Any) -> dict[str, Any]:

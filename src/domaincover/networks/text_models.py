@@ -11,17 +11,7 @@ from torch import Tensor, nn
 
 from domaincover.data.readers import TextReader, n_tokens
 from domaincover.errors import InputError, check_installed
-from domaincover.networks.pretrained import (
-    all_tensors,
-    assign_tensors,
-    complete_model,
-    config_as_data,
-    empty_model,
-    first_line,
-    load_config,
-    model_folder,
-    quietly,
-)
+from domaincover.networks import pretrained
 from domaincover.options import TextFeatures
 
 if TYPE_CHECKING:
@@ -59,7 +49,7 @@ class TextBackbone(nn.Module):
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Return the backbone as a JSON-serializable configuration and tensors."""
-        tensors = all_tensors(self)
+        tensors = pretrained.all_tensors(self)
         tensors.pop("is_word", None)  # told by the vocabulary
         return self.config, tensors
 
@@ -101,8 +91,10 @@ class TextEncoder(TextBackbone):
 
     def __init__(self, vocabulary: Vocabulary, model: PreTrainedModel) -> None:
         super().__init__(vocabulary)
-        self._architecture = config_as_data(model.config)
-        self.encoder = _encoder_alone(model)
+        self._architecture = pretrained.config_as_data(model.config)
+        self.encoder: Any = model.get_encoder() if model.config.is_encoder_decoder else model
+        if getattr(self.encoder, "pooler", None) is not None:
+            self.encoder.pooler = None  # it does not contribute to the hidden states
         check_fits(vocabulary, _input_embeddings(self.encoder).num_embeddings)
         self.n_features = int(model.config.hidden_size)
 
@@ -132,10 +124,10 @@ def text_backbone(
     if features not in get_args(TextFeatures):
         raise InputError(f"features must be 'word-embeddings' or 'encoder', got {features!r}.")
     check_installed("transformers", "networks on texts", "text")
-    folder = model_folder(model, download=download)
-    config = load_config(folder, _kinds(), "a text")
+    folder = pretrained.model_folder(model, download=download)
+    config = pretrained.load_config(folder, _kinds(), "a text")
     vocabulary = read_vocabulary(folder, config)
-    network, _ = complete_model(folder)
+    network, _ = pretrained.complete_model(folder)
     if features == "encoder":
         return TextEncoder(vocabulary, network).eval()
     return WordEmbeddings(vocabulary, _input_embeddings(network).weight.detach()).eval()
@@ -150,10 +142,10 @@ def text_backbone_from_state(content: Mapping[str, Any], tensors: Mapping[str, T
             empty = torch.empty(tensors["embeddings"].shape, device="meta")
             backbone: TextBackbone = WordEmbeddings(vocabulary, empty)
         case "encoder":
-            backbone = TextEncoder(vocabulary, empty_model(content.get("model"), _kinds(), len(tensors)))
+            backbone = TextEncoder(vocabulary, pretrained.empty_model(content.get("model"), _kinds(), len(tensors)))
         case _:
             raise InputError("the saved network is not a known text model.")
-    assign_tensors(backbone, tensors, "the saved backbone")
+    pretrained.assign_tensors(backbone, tensors, "the saved backbone")
     return backbone.eval()
 
 
@@ -171,24 +163,16 @@ def _kinds() -> frozenset[str]:
     )
 
 
-def _encoder_alone(model: PreTrainedModel) -> PreTrainedModel:
-    """Return the encoder without parts that do not contribute to the hidden states."""
-    encoder: Any = model.get_encoder() if model.config.is_encoder_decoder else model
-    if getattr(encoder, "pooler", None) is not None:
-        encoder.pooler = None
-    return encoder
-
-
 def read_vocabulary(folder: str, config: PretrainedConfig) -> Vocabulary:
     """Return the vocabulary of the tokenizer in a model's folder."""
     from transformers import AutoTokenizer
 
     try:
-        with quietly():
+        with pretrained.quietly():
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         content: str = tokenizer.backend_tokenizer.to_str()
     except Exception as error:  # tokenizers fail in different ways
-        raise InputError(f"{folder} contains no readable tokenizer: {first_line(error)}") from error
+        raise InputError(f"{folder} contains no readable tokenizer: {pretrained.first_line(error)}") from error
     numbers = tokenizer.get_vocab()
     roles = [str(token) for role, token in tokenizer.special_tokens_map.items() if role != "unk_token"]
     special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}

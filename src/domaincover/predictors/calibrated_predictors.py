@@ -38,11 +38,6 @@ def scores_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[Any]:
     return np.ldexp(np.round(digits * 2.0**KEPT_BITS), exponent - KEPT_BITS)
 
 
-def probabilities_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[Any]:
-    """Return the estimator's probabilities, examples × the given classes; 0 for those that it does not know."""
-    return _in_order(np.asarray(estimator.predict_proba(X)), estimator.classes_, classes, 0.0)
-
-
 def _in_order(values: NDArray[Any], known: NDArray[Any], classes: NDArray[Any], unknown: float) -> NDArray[Any]:
     """Return columns of known classes as columns of the given ones."""
     if np.array_equal(known, classes):
@@ -56,8 +51,9 @@ def log_scores_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.
     """Return log-probabilities, or the scores of an estimator that gives margins; +∞ for rows that it cannot read."""
     if has_margins(estimator) or isinstance(estimator, MostLikelyLabel):
         return scores_for(estimator, X, classes).astype(float)
+    probabilities = _in_order(np.asarray(estimator.predict_proba(X)), estimator.classes_, classes, 0.0)
     with np.errstate(divide="ignore"):  # what stands for a probability of 0 is set later
-        return np.log(probabilities_for(estimator, X, classes).astype(float))
+        return np.log(probabilities.astype(float))
 
 
 def has_margins(estimator: Any) -> bool:

@@ -97,21 +97,14 @@ class SingleLabelPredictor(MostLikelyLabel, NetworkPredictor):
     """Networks whose scores are log-probabilities."""
 
     def label_scores(self, X: Any) -> NDArray[np.float32]:
-        """Return log-probabilities, examples × labels in the order of `classes_`."""
-        return _log_probabilities(super().label_scores(X))
-
-
-def _log_probabilities(scores: NDArray[Any]) -> NDArray[Any]:
-    """Return log-probabilities; unreadable examples keep +∞ for every label.
-
-    They are computed in double precision and given in the scores' own, so that no library's exponential can be told
-    from another's.
-    """
-    unread = np.isposinf(scores)
-    finite = np.where(unread, 0, scores).astype(np.float64)
-    below = finite - finite.max(axis=1, keepdims=True, initial=-np.inf)
-    found = below - np.log(np.exp(below).sum(axis=1, keepdims=True))
-    return np.where(unread, scores, found.astype(scores.dtype))
+        """Return log-probabilities, examples × labels in the order of `classes_`; +∞ where one is unreadable."""
+        scores = super().label_scores(X)
+        unread = np.isposinf(scores)
+        # In double precision and then in the scores' own, so that no library's exponential can be told from another's
+        finite = np.where(unread, 0, scores).astype(np.float64)
+        below = finite - finite.max(axis=1, keepdims=True, initial=-np.inf)
+        found = below - np.log(np.exp(below).sum(axis=1, keepdims=True))
+        return np.where(unread, scores, found.astype(scores.dtype))
 
 
 class TreesPredictor:
