@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from domaincover import load
-from domaincover.checks.domain_drift import drift_of, in_order
+from domaincover.checks.table_check import drift_of, in_order
 
 YEARS = list(range(1990, 2020))
 FIT = ["--label", "found", "--method", "erm", "--base", "boosting"]

@@ -13,8 +13,7 @@ import pytest
 from domaincover import load
 from domaincover.cli import apply, part_scores
 from domaincover.cli.apply import listed_sets
-from domaincover.data.tables import open_table
-from domaincover.data.tables.writer import metadata_of
+from domaincover.data.tables import metadata_of, open_table
 from domaincover.files import only_writer
 from tests.faults.processes import contents
 from tests.wards import QUICK, ROLES, arrivals

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from domaincover import ERMClassifier, load
-from domaincover.data.tables.writer import write_table
+from domaincover.data.tables import write_table
 from domaincover.files import UNFINISHED, machine, remove_leftovers, unfinished_name, write_whole
 from domaincover.paper.collect import OF_DOMAIN, SUMMARY, read_reports
 from domaincover.paper.run_directory import open_study, write_json, write_run

@@ -172,7 +172,7 @@ def test_the_mark_of_a_file_written_before_is_no_matter(tmp_path):
 
 
 def test_a_table_with_signs_of_every_kind_is_the_same_when_it_is_read_again(tmp_path, monkeypatch):
-    from domaincover.data.tables.writer import write_table
+    from domaincover.data.tables import write_table
 
     monkeypatch.setattr("locale.getpreferredencoding", lambda *_: "ascii")
     table = pd.DataFrame({"é😀": ["ß", "–", "two\nlines"]})

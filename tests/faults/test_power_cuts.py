@@ -6,7 +6,7 @@ import os
 import pandas as pd
 import pytest
 
-from domaincover.data.tables.writer import write_table
+from domaincover.data.tables import write_table
 from domaincover.errors import InputError
 from domaincover.files import write_whole
 from domaincover.paper.run_directory import write_run

@@ -1,4 +1,4 @@
-"""Which rows occurred before: rows of training among new ones, and rows that several domains share.
+"""Which rows occurred before: rows of training among new ones.
 
 A row's fingerprint is a salted hash of its features. A model keeps those of at most `MOST_KEPT` rows, four bytes each;
 of a larger table, those of the rows whose hash is lowest, which is a random sample that new rows can be compared with.
@@ -18,10 +18,7 @@ from domaincover.data.columns import Kind, category_text, read_days, read_number
 from domaincover.errors import InputError
 
 MOST_KEPT = 50_000
-FEWEST_ALIKE = 0.5  # share of a domain's rows that another one has, too
 BEYOND_CHANCE = 0.02
-FEWEST_ROWS = 20
-MOST_SHARING = 10  # a row that more domains have is no sign that two are one
 Hashes = NDArray[np.uint64]
 LOW = np.uint64(0xFFFFFFFF)
 
@@ -108,20 +105,3 @@ def shared_by_domain(hashes: Hashes, domains: Any) -> NDArray[np.float64]:
     table = pd.DataFrame({"row": hashes, "domain": pd.factorize(np.asarray(domains))[0]})
     n_domains = table.groupby("row")["domain"].transform("nunique")
     return np.asarray((n_domains > 1).groupby(table["domain"]).mean(), dtype=np.float64)
-
-
-def domains_alike(hashes: Hashes, domains: Any) -> list[tuple[Any, Any, float]]:
-    """Return pairs of domains that share most rows of the smaller one, with that share, the largest first."""
-    codes, names = pd.factorize(np.asarray(domains))
-    rows = pd.DataFrame({"row": hashes, "domain": codes}).drop_duplicates()
-    n_rows = rows["domain"].value_counts()
-    n_domains = rows.groupby("row")["domain"].transform("size")
-    shared = rows[(n_domains > 1) & (n_domains <= MOST_SHARING)].sort_values("domain", kind="stable")
-    both = shared.merge(shared, on="row", suffixes=("", "_2")).query("domain < domain_2")
-    least = max(FEWEST_ALIKE, 2 * float(np.median(shared_by_domain(hashes, domains))))
-    pairs = both.groupby(["domain", "domain_2"]).size().reset_index(name="n_rows")
-    smaller = np.minimum(pairs["domain"].map(n_rows), pairs["domain_2"].map(n_rows))
-    pairs["share"] = pairs["n_rows"] / smaller
-    told = pairs[(smaller >= FEWEST_ROWS) & (pairs["share"] >= least)].sort_values("share", ascending=False)
-    columns = (told[name].tolist() for name in ("domain", "domain_2", "share"))
-    return [(names[one], names[other], share) for one, other, share in zip(*columns, strict=True)]

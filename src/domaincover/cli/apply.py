@@ -29,8 +29,8 @@ from domaincover.criteria import Sets
 from domaincover.data import tables
 from domaincover.data.dataset import code_names, texts
 from domaincover.data.identity import canonical_texts
+from domaincover.data.tables import metadata_of, write_table
 from domaincover.data.tables.arrow_tables import PartTable
-from domaincover.data.tables.writer import metadata_of, write_table
 from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport, Tallies, tallied
 from domaincover.predictors.calibrated_predictors import last_step

