@@ -88,11 +88,11 @@ def compared(path: Path, numbers: list[int], choose: Any, seed: int, *, rivals: 
 
     def learner(name: str, features: list[np.ndarray], choose: Any) -> Iterator[dict[str, Any]]:
         old, new = (TaughtRows(*each) for each in zip((calibration, unseen), features, strict=True))
-        found = fit_few_labels(promise, old, None, numbers, choose, rng)
+        found, *_ = fit_few_labels(promise, old, None, numbers, choose, rng)
         school = School.of(new, MOST_POOL, max(numbers), choose, rng)
         for number in (0, *numbers):
-            level = max((each for each in found.by_number if each <= number), default=0)
-            kept = found.by_number.get(level, Level(None, 0.0, without))
+            level = max((each for each in found if each <= number), default=0)
+            kept = found.get(level, Level(None, 0.0, without))
             pools = school.lessons[0].pool_sizes
             n_rows = kept.n_evidence(pools, np.minimum(number, pools))
             yield {"method": f"{name}{number}"} | mean_figures(

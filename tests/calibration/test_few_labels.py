@@ -207,7 +207,7 @@ def repeated(confidence, n_labels, n_repetitions, label_rows="uncertain", **scen
     for _ in range(n_repetitions):
         training, calibration, new = (draw(n, rng, **scene) for n in (19, 19, 10))
         promise = promise_of(calibration, confidence)
-        found = fit_few_labels(promise, calibration, training, [n_labels], label_rows, rng).by_number
+        found = fit_few_labels(promise, calibration, training, [n_labels], label_rows, rng)[0]
         if found:
             _, held = gain_in_domains(promise, new, found[n_labels], n_labels, label_rows, rng)
             at_target.append((np.sum(held), 10))
@@ -243,10 +243,10 @@ def test_what_is_gained_in_calibration_domains_is_gained_in_new_ones():
     rng = np.random.default_rng(1)
     calibration, new = draw(40, rng), draw(40, rng)
     promise = promise_of(calibration)
-    found = fit_few_labels(promise, calibration, None, (30, 100), "uncertain", rng)
-    assert found.gain["labels"] == [0, *found.by_number]
-    for number, size, share in list(zip(*found.gain.values(), strict=True))[1:]:
-        sizes, held = gain_in_domains(promise, new, found.by_number[number], number, "uncertain", rng)
+    found, _, gain = fit_few_labels(promise, calibration, None, (30, 100), "uncertain", rng)
+    assert gain["labels"] == [0, *found]
+    for number, size, share in list(zip(*gain.values(), strict=True))[1:]:
+        sizes, held = gain_in_domains(promise, new, found[number], number, "uncertain", rng)
         assert np.mean(sizes) == pytest.approx(size, abs=4 * np.std(sizes) * np.sqrt(2 / 40))
         assert np.mean(held) == pytest.approx(share, abs=4 * np.sqrt(2 * 0.9 * 0.1 / 40))
 
@@ -254,17 +254,17 @@ def test_what_is_gained_in_calibration_domains_is_gained_in_new_ones():
 def test_numbers_of_labels_that_the_domains_have_no_rows_for_are_left_out():
     rng = np.random.default_rng(0)
     small = draw(19, rng, n_rows=120)
-    found = fit_few_labels(promise_of(small), small, None, (30, 100), "uncertain", rng)
-    assert found.n_pool == 60
-    assert 100 not in found.by_number
+    found, n_pool, _ = fit_few_labels(promise_of(small), small, None, (30, 100), "uncertain", rng)
+    assert n_pool == 60
+    assert 100 not in found
 
 
 def test_domains_without_shift_have_nothing_to_learn():
     rng = np.random.default_rng(0)
     still = draw(25, rng, shift=0.0)
-    found = fit_few_labels(promise_of(still), still, None, (30,), "uncertain", rng)
-    assert found.by_number == {}
-    assert found.gain["labels"] == [0]
+    found, _, gain = fit_few_labels(promise_of(still), still, None, (30,), "uncertain", rng)
+    assert found == {}
+    assert gain["labels"] == [0]
 
 
 def test_later_rows_are_neither_labelled_nor_do_they_set_thresholds():
