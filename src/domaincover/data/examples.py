@@ -189,15 +189,11 @@ def default_cache_folder() -> Path:
     """Return $DOMAINCOVER_CACHE, or else domaincover in the user's cache folder."""
     if own := os.environ.get("DOMAINCOVER_CACHE"):
         return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or home_folder() / ".cache") / "domaincover"
-
-
-def home_folder() -> Path:
-    """Return the user's home folder."""
     try:
-        return Path.home()
+        home = Path.home()
     except RuntimeError:  # no home folder, as in some containers; writing there fails with a warning
-        return Path(os.devnull)
+        home = Path(os.devnull)
+    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "domaincover"
 
 
 def text_keys(texts: Iterable[str]) -> Keys:

@@ -160,6 +160,8 @@ def load_or_reason(source: Any, prepare: Callable[[Image], Image] | None = None)
     if not isinstance(source, str | os.PathLike) or not os.fspath(source):
         return "no path was given"
     pillow = _pillow()
+    from PIL import ImageOps
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -168,7 +170,9 @@ def load_or_reason(source: Any, prepare: Callable[[Image], Image] | None = None)
                 image.load()
                 if image.mode == "F" or (image.mode == "I" and image.format == "TIFF"):
                     return "32-bit greyscale, which has no fixed range; save it with 8 or 16 bits"
-                rgb = _as_rgb(_upright(image))
+                with suppress(Exception):  # an unreadable tag is ignored
+                    ImageOps.exif_transpose(image, in_place=True)
+                rgb = _as_rgb(image)
                 return rgb if prepare is None else prepare(rgb)
     except MemoryError:
         raise
@@ -198,15 +202,6 @@ def _reason(source: Any, error: Exception) -> str:
         return "not an image in a known format, or its header is corrupt"
     lines = str(error).splitlines() or [type(error).__name__]
     return f"truncated or corrupt ({lines[0]})"
-
-
-def _upright(image: Image) -> Image:
-    """Rotate an image by its EXIF orientation; an unreadable tag is ignored."""
-    from PIL import ImageOps
-
-    with suppress(Exception):
-        ImageOps.exif_transpose(image, in_place=True)
-    return image
 
 
 def _as_rgb(image: Image) -> Image:

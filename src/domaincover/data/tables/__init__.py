@@ -1,6 +1,6 @@
 """Read and write tables in files, completely or in blocks: CSV and TSV, Parquet (also a folder of parts), Arrow.
 
-CSV is UTF-8 text with a header line (or UTF-16, if a byte order mark says so), plain or as `.gz`. The separator (comma,
+CSV is UTF-8 text with a header line, plain or as `.gz`. The separator (comma,
 semicolon or tab; in `.tsv` a tab) and, with semicolons, the decimal comma are inferred from the first lines. pandas'
 missing values ("", NA, N/A, NaN, None, null, …) are missing in text columns too, so a category named "NA" needs another
 name; only prose, such as a review, may be "NA". Rows shorter than the header are filled with missing values, longer
