@@ -194,8 +194,8 @@ class PartsReader:
 
     def read(self, parts: list[Json]) -> Any:
         """Return the estimator of the last part."""
-        are_able = parts[-1]["kind"] != "Pipeline" and all(_has_predictor(part, parts) for part in parts)
-        self._to_predict = self._to_predict and are_able
+        if self._to_predict:
+            self._to_predict = parts[-1]["kind"] != "Pipeline" and all(_has_predictor(part, parts) for part in parts)
         self._arrays = safetensors.numpy.load(self._files[ARRAYS]) if ARRAYS in self._files else {}
         for number, part in enumerate(parts):
             self._made.append(self._skops(number) if part["kind"] == SKOPS else self._own(number, part))
