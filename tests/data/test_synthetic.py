@@ -107,7 +107,7 @@ print(hashlib.sha256(data.examples.tobytes()).hexdigest())
         ({"mean": [np.nan, 0.0]}, "finite numbers only"),
         ({"mean": [], "direction": []}, "at least one feature"),
         ({"deviation": 0.0}, "deviation must be above 0 and finite, got 0.0"),
-        ({"covariance": "full"}, "'shared' or 'random', got 'full'"),
+        ({"covariance": "full"}, "one of 'shared', 'random', got 'full'"),
     ],
 )
 def test_impossible_parameters_are_refused(changes, message):

@@ -166,6 +166,16 @@ def test_a_plug_in_that_cannot_be_used_gets_one_line(tmp_path, text, message):
         load_plugins([str(file)])
 
 
+def test_a_plug_in_that_has_changed_is_not_taken_for_what_this_process_read(tmp_path):
+    file = tmp_path / "own.py"
+    file.write_text("")
+    load_plugins([str(file)])
+    load_plugins([str(file)])
+    file.write_text("pass")
+    with pytest.raises(InputError, match="has changed since this process imported it; restart the workers"):
+        load_plugins([str(file)])
+
+
 def test_where_too_few_domains_train_for_a_promise_its_methods_are_left_out_with_a_note():
     load_plugins([PLUGIN])
     notes = []
@@ -347,12 +357,12 @@ def test_an_edited_plug_in_does_not_give_the_numbers_of_before(here, tmp_path, m
     assert here(*command)[0] == 0
     before = pd.read_parquet("runs/own/synthetic-10/margins/target-0.9/seed-0/predictions.parquet")
     Path("own.py").write_text(MARGIN.replace("0.1", "2.0"), encoding="utf-8")
-    forget_plugins()
+    forget_plugins(monkeypatch)
     code, printed, told = here(*command)
     assert (code, printed, told.count("\n")) == (2, "", 1)
     assert re.search(r"margins/target-0.9/seed-0 was made with other settings \(plugin_source '[0-9a-f]{32}'\)", told)
     shutil.rmtree("runs/own/synthetic-10/margins")
-    forget_plugins()
+    forget_plugins(monkeypatch)
     code, _, told = here(*command)
     assert code == 0
     assert "2 runs: 1 finished, 1 to do" in told
@@ -360,8 +370,9 @@ def test_an_edited_plug_in_does_not_give_the_numbers_of_before(here, tmp_path, m
     assert not after.equals(before)
 
 
-def forget_plugins():
+def forget_plugins(monkeypatch):
     """Forget what this process has read, as the next command does."""
+    monkeypatch.setattr("domaincover.paper.plugins._read", {})
     for name in list(methods.METHODS):
         if methods.METHODS[name].from_plugin:
             del methods.METHODS[name]

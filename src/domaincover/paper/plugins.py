@@ -8,9 +8,10 @@ import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 from importlib import import_module
+from importlib.machinery import SourceFileLoader
 from importlib.metadata import entry_points
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
-from types import ModuleType
 from typing import Any, TypeVar
 
 from domaincover.errors import InputError
@@ -19,6 +20,7 @@ from domaincover.paper.methods import METHODS, Method, add_method
 from domaincover.paper.source_datasets import DataKind, code_digest, make_dataset
 
 GROUP = "domaincover.plugins"
+_read: dict[str, str] = {}  # digests of the plug-in files that this process imported
 
 Read = TypeVar("Read", bound=Callable[[], Any])
 Made = TypeVar("Made", bound=Callable[[float, int], Any])
@@ -101,6 +103,13 @@ def absolute(plugin: str) -> str:
     return os.path.abspath(plugin) if plugin.endswith(".py") else plugin
 
 
+def _check_unchanged(name: str, path: Path) -> None:
+    """Raise if a file has changed since this process imported it, as it may in long-lived cluster workers."""
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    if _read.setdefault(name, digest) != digest:
+        raise InputError("it has changed since this process imported it; restart the workers.")
+
+
 def _import(name: str, load: Callable[[], object]) -> None:
     try:
         load()
@@ -114,21 +123,34 @@ def _import(name: str, load: Callable[[], object]) -> None:
 def _import_name(module: str) -> None:
     if os.getcwd() not in sys.path:  # it may be in the current folder, as with `python -m`
         sys.path.insert(0, os.getcwd())
-    import_module(module)
+    found = import_module(module)
+    if found.__file__ is not None:
+        _check_unchanged(module, Path(found.__file__))
+
+
+class _SourceLoader(SourceFileLoader):
+    """Compiles the file itself: compiled code is kept by size and second, and an edit may change neither."""
+
+    def get_code(self, fullname: str) -> Any:  # noqa: ARG002 - importlib's
+        return self.source_to_code(self.get_data(self.path), self.path)
 
 
 def _import_file(path: Path) -> None:
-    """Import a file, at most once per process, from its text: compiled code may be that of before an edit."""
-    place = str(path.resolve())
-    name = f"domaincover_plugin_{hashlib.sha256(place.encode()).hexdigest()[:16]}"
-    if not path.is_file():
+    """Import a file, at most once per process."""
+    place = path.resolve()
+    name = f"domaincover_plugin_{hashlib.sha256(str(place).encode()).hexdigest()[:16]}"
+    if not place.is_file():
         raise InputError("the file does not exist.")
+    _check_unchanged(name, place)
     if name in sys.modules:
         return
-    module = sys.modules[name] = ModuleType(name)
-    module.__file__ = place
+    loader = _SourceLoader(name, str(place))
+    spec = spec_from_loader(name, loader)
+    assert spec is not None  # noqa: S101 - for the type checker
+    module = module_from_spec(spec)
+    sys.modules[name] = module
     try:
-        exec(compile(path.read_bytes(), place, "exec"), vars(module))  # noqa: S102 - the user named it
+        loader.exec_module(module)
     except BaseException:
-        del sys.modules[name]
+        del sys.modules[name], _read[name]
         raise
