@@ -33,7 +33,7 @@ def test_text_comes_back_whatever_its_encoding_and_separator(tmp_path, name, con
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
 def test_utf_16_is_refused_with_what_to_do(tmp_path, encoding):
     (tmp_path / "t.csv").write_bytes("a,b\n1,2\n".encode(encoding))
-    with pytest.raises(InputError, match="contains UTF-16 text or binary data; save it as CSV in UTF-8"):
+    with pytest.raises(InputError, match="contains binary data or UTF-16 text; save it as CSV in UTF-8"):
         open_table(tmp_path / "t.csv").read()
 
 

@@ -220,33 +220,29 @@ def model_key(config: Mapping[str, Any], tensors: Mapping[str, Any], settings: M
     return digest.hexdigest()
 
 
-class FeatureCache:
-    """Cache of features in a folder, a file for every `FILE_ITEMS` items; with None, features are only computed."""
+def cached_features(
+    folder: str | Path | None, model: str, keys: Keys, n_features: int, compute: Compute
+) -> NDArray[np.float32]:
+    """Return the features of all rows, shape (rows, features), and keep them in a folder; with None, only compute them.
 
-    def __init__(self, folder: str | Path | None) -> None:
-        self.folder = None if folder is None else Path(folder)
-
-    def features(self, model: str, keys: Keys, n_features: int, compute: Compute) -> NDArray[np.float32]:
-        """Return the features of all rows, shape (rows, features).
-
-        `compute` is called with the first row of every distinct key that is not cached, and yields blocks of rows and
-        features. Rows of NaN mark items that cannot be read; they are not cached.
-        """
-        folder = None if self.folder is None else self.folder / model
-        known = {} if folder is None else _kept_in(folder, n_features)
-        first = dict(zip(reversed(keys), reversed(range(len(keys))), strict=True))
-        missing = np.array(sorted(row for key, row in first.items() if key not in known), dtype=np.int64)
-        new: dict[bytes, NDArray[np.float32]] = {}
-        try:
-            for rows, features in compute(missing) if len(missing) else ():
-                new |= zip((keys[row] for row in rows), features, strict=True)
-                if len(new) >= FILE_ITEMS:
-                    folder = _keep(folder, new)
-                    known, new = known | new, {}
-        finally:  # also after Ctrl-C
-            _keep(folder, new)
-        known |= new
-        return np.array([known[key] for key in keys], dtype=np.float32).reshape(len(keys), n_features)
+    `compute` is called with the first row of every distinct key that is not cached, and yields blocks of rows and
+    features. Rows of NaN mark items that cannot be read; they are not cached.
+    """
+    place = None if folder is None else Path(folder) / model
+    known = {} if place is None else _kept_in(place, n_features)
+    first = dict(zip(reversed(keys), reversed(range(len(keys))), strict=True))
+    missing = np.array(sorted(row for key, row in first.items() if key not in known), dtype=np.int64)
+    new: dict[bytes, NDArray[np.float32]] = {}
+    try:
+        for rows, features in compute(missing) if len(missing) else ():
+            new |= zip((keys[row] for row in rows), features, strict=True)
+            if len(new) >= FILE_ITEMS:
+                place = _keep(place, new)
+                known, new = known | new, {}
+    finally:  # also after Ctrl-C
+        _keep(place, new)
+    known |= new
+    return np.array([known[key] for key in keys], dtype=np.float32).reshape(len(keys), n_features)
 
 
 def _keep(folder: Path | None, features: Mapping[bytes, NDArray[np.float32]]) -> Path | None:

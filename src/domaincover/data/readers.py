@@ -137,11 +137,6 @@ class ImageReader:
         return image.resize((width, height), bilinear, (left * across, top * down, right, bottom))
 
 
-def check_files_can_be_read() -> None:
-    """Raise if Pillow is not installed, without importing it; arrays of pixels do not need it."""
-    check_installed("PIL", "image files", "images")
-
-
 def are_pixels(sources: NDArray[Any]) -> bool:
     """Return whether sources are an array of images; raise for an array that is neither images nor paths."""
     if sources.dtype.kind in "OUT":
@@ -224,10 +219,9 @@ def _formats() -> tuple[str, ...]:
 
 
 def _pillow() -> Any:
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise InputError("images need Pillow: pip install 'domaincover[images]'.") from error
+    check_installed("PIL", "image files", "images")
+    from PIL import Image
+
     return Image
 
 

@@ -263,7 +263,7 @@ def _check_start(path: Path, start: bytes) -> None:
         if start.startswith(magic):
             raise InputError(f"{path} contains {what}, not CSV in UTF-8; rename, unpack or convert it.")
     if b"\0" in start:
-        raise InputError(f"{path} contains UTF-16 text or binary data; save it as CSV in UTF-8.")
+        raise InputError(f"{path} contains binary data or UTF-16 text; save it as CSV in UTF-8.")
 
 
 def _dialect(head: str, separators: str) -> dict[str, Any]:
