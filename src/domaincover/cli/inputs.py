@@ -187,7 +187,7 @@ class ModelColumns(NamedTuple):
 
         for name, spelling in self.spellings.items() if data.decimal == "," else ():
             commas = block[name].astype("string").str.contains(",").to_numpy(dtype=bool, na_value=False)
-            if spelling in NUMBERS and NUMBERS[spelling].decimal == "." and commas.any():
+            if NUMBERS.get(spelling, ("", ""))[1] == "." and commas.any():
                 row = int(commas.argmax())
                 raise InputError(
                     f"column {name!r} was written like {spelling} when the model was fitted, but {data.path} has a "

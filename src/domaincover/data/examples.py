@@ -17,7 +17,7 @@ import secrets
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,12 +44,8 @@ class Block(NamedTuple):
         return Block(self.values[rows], None if readable is None or readable.all() else readable)
 
 
-class Reader(Protocol):
-    """Read sources such as paths or texts; must be plain data that can be sent to worker processes."""
-
-    def __call__(self, sources: NDArray[Any]) -> Block:
-        """Return the examples of the given sources, in order."""
-        ...
+# Reads sources such as paths or texts, in order; must be plain data that can be sent to worker processes.
+Reader = Callable[[NDArray[Any]], Block]
 
 
 class LazyExamples:
