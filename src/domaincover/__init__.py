@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from domaincover.checks.table_check import check_table as check_table
     from domaincover.data.dataset import DomainDataset as DomainDataset
-    from domaincover.data.disk_table import DiskTable as DiskTable
     from domaincover.data.encoding import TableEncoder as TableEncoder
     from domaincover.data.synthetic import GaussianDomains as GaussianDomains
+    from domaincover.data.tables import DiskTable as DiskTable
     from domaincover.data.tables.table import image_folder as image_folder
     from domaincover.errors import InputError as InputError
     from domaincover.estimators.assessment import Assessment as Assessment
@@ -49,7 +49,7 @@ _HOMES = {
     "Assessment": "estimators.assessment",
     "Certificate": "promises.certificates",
     "ConformalSetClassifier": "estimators.calibrated_classifiers",
-    "DiskTable": "data.disk_table",
+    "DiskTable": "data.tables",
     "DomainDataset": "data.dataset",
     "DomainGeneralizationClassifier": "estimators.network_classifiers",
     "DomainReport": "evaluation",

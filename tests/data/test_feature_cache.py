@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from domaincover.data import examples
 from domaincover.data.examples import (
-    FeatureCache,
     array_keys,
+    cached_features,
     default_cache_folder,
     file_keys,
     model_key,
@@ -41,7 +41,7 @@ def features_of(texts):
 
 def run(folder, texts, model="m", **options):
     compute = Lengths(texts, **options)
-    return FeatureCache(folder).features(model, text_keys(texts), 2, compute), compute.asked
+    return cached_features(folder, model, text_keys(texts), 2, compute), compute.asked
 
 
 def files(folder):
@@ -86,7 +86,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
 def test_items_are_found_among_many_files(tmp_path, monkeypatch):
     monkeypatch.setattr(examples, "FILE_ITEMS", 4)
     texts = [f"{number}" for number in range(50)]
-    FeatureCache(tmp_path).features("m", text_keys(texts), 2, Lengths(texts))
+    cached_features(tmp_path, "m", text_keys(texts), 2, Lengths(texts))
     assert len(files(tmp_path)) == 13
     features, asked = run(tmp_path, texts[::-3])
     assert asked == []
@@ -103,7 +103,7 @@ def test_items_that_two_processes_computed_at_once_count_once(tmp_path):
         run(tmp_path, TEXTS)
         yield from Lengths(TEXTS)(rows)
 
-    FeatureCache(tmp_path).features("m", text_keys(TEXTS), 2, meanwhile)
+    cached_features(tmp_path, "m", text_keys(TEXTS), 2, meanwhile)
     assert len(files(tmp_path)) == 2
     features, asked = run(tmp_path, TEXTS)
     assert asked == []
@@ -114,10 +114,10 @@ def test_rows_of_nan_are_returned_and_not_kept(tmp_path):
     def unreadable(rows):
         yield rows, np.where(rows[:, None] == 1, np.nan, features_of(TEXTS)[rows])
 
-    features = FeatureCache(tmp_path).features("m", text_keys(TEXTS), 2, unreadable)
+    features = cached_features(tmp_path, "m", text_keys(TEXTS), 2, unreadable)
     assert np.flatnonzero(np.isnan(features).all(axis=1)).tolist() == [1, 4]
     assert run(tmp_path, TEXTS)[1] == [1]
-    FeatureCache(tmp_path / "none").features("m", text_keys("a"), 2, lambda rows: [(rows, np.full((1, 2), np.nan))])
+    cached_features(tmp_path / "none", "m", text_keys("a"), 2, lambda rows: [(rows, np.full((1, 2), np.nan))])
     assert files(tmp_path / "none") == []
 
 
@@ -158,8 +158,8 @@ def test_a_file_with_other_keys_counts_as_damaged(tmp_path, keys):
 def test_a_file_of_another_width_counts_as_damaged(tmp_path):
     run(tmp_path, TEXTS)
     with pytest.warns(UserWarning, match="cannot be read"):
-        features = FeatureCache(tmp_path).features(
-            "m", text_keys(TEXTS), 3, lambda rows: [(rows, np.ones((len(rows), 3), dtype=np.float32))]
+        features = cached_features(
+            tmp_path, "m", text_keys(TEXTS), 3, lambda rows: [(rows, np.ones((len(rows), 3), dtype=np.float32))]
         )
     assert np.array_equal(features, np.ones((6, 3)))
 
@@ -168,7 +168,7 @@ def test_features_are_returned_even_where_they_cannot_be_kept(tmp_path, monkeypa
     monkeypatch.setattr(examples, "FILE_ITEMS", 1)
     (tmp_path / "file").write_text("")
     with pytest.warns(UserWarning, match="features are not kept: cannot write") as told:
-        features = FeatureCache(tmp_path / "file").features("m", text_keys(TEXTS), 2, Lengths(TEXTS, 1))
+        features = cached_features(tmp_path / "file", "m", text_keys(TEXTS), 2, Lengths(TEXTS, 1))
     assert np.array_equal(features, features_of(TEXTS))
     assert len(told) == 1
 

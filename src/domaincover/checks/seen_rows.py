@@ -39,12 +39,10 @@ class SeenRows(NamedTuple):
         distinct = np.unique(hashes)
         kept = distinct[:MOST_KEPT]
         highest = int(kept[-1]) if len(kept) < len(distinct) else int(np.iinfo(np.uint64).max)
-        return cls(
-            salt,
-            highest,
-            np.unique((kept & LOW).astype(np.uint32)),
-            float(np.quantile(shared_by_domain(hashes, domains), 0.9)),
-        )
+        table = pd.DataFrame({"row": hashes, "domain": pd.factorize(np.asarray(domains))[0]})
+        n_domains = table.groupby("row")["domain"].transform("nunique")
+        shared = (n_domains > 1).groupby(table["domain"]).mean()  # rows of each domain that another one has, too
+        return cls(salt, highest, np.unique((kept & LOW).astype(np.uint32)), float(np.quantile(shared, 0.9)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
@@ -98,10 +96,3 @@ def _mixed(hashes: Hashes) -> Hashes:
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         hashes = (hashes ^ (hashes >> np.uint64(shift))) * np.uint64(factor)
     return hashes ^ (hashes >> np.uint64(31))
-
-
-def shared_by_domain(hashes: Hashes, domains: Any) -> NDArray[np.float64]:
-    """Return for each domain the share of its rows that another domain has, too."""
-    table = pd.DataFrame({"row": hashes, "domain": pd.factorize(np.asarray(domains))[0]})
-    n_domains = table.groupby("row")["domain"].transform("nunique")
-    return np.asarray((n_domains > 1).groupby(table["domain"]).mean(), dtype=np.float64)

@@ -91,8 +91,8 @@ def learned_input(model: Any, X: Any, domains: Any, *, fingerprints: bool) -> di
     from domaincover.checks.input_profile import InputProfile
     from domaincover.checks.seen_rows import SeenRows
     from domaincover.data.columns import plain_table
-    from domaincover.data.disk_table import DiskTable
     from domaincover.data.encoding import evenly_spaced
+    from domaincover.data.tables import DiskTable
 
     kinds, spellings = _compared_columns(model)
     if not kinds:

@@ -202,7 +202,7 @@ class FitOptions:
 
         min_domains = 2 if self.hold_out_domains > 0 else 1
         if self.training.on_disk:
-            from domaincover.data.disk_table import DiskTable
+            from domaincover.data.tables import DiskTable
 
             read = read_training(data, [], *self.roles, min_domains)
             return read._replace(X=DiskTable(data, features, first_row=1))

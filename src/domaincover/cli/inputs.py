@@ -97,8 +97,8 @@ def read_training(
 def kinds_in_words(features: Any) -> list[str]:
     """Say what each column is taken for, a line for each kind; of a table on disk by some rows."""
     from domaincover.data.columns import column_kind, doubt_about, plain_table, spellings_of
-    from domaincover.data.disk_table import DiskTable
     from domaincover.data.encoding import learned_rows
+    from domaincover.data.tables import DiskTable
 
     if isinstance(features, DiskTable):
         features = learned_rows(features)
@@ -187,7 +187,7 @@ class ModelColumns(NamedTuple):
 
         for name, spelling in self.spellings.items() if data.decimal == "," else ():
             commas = block[name].astype("string").str.contains(",").to_numpy(dtype=bool, na_value=False)
-            if spelling in NUMBERS and NUMBERS[spelling].decimal == "." and commas.any():
+            if NUMBERS.get(spelling, ("", ""))[1] == "." and commas.any():
                 row = int(commas.argmax())
                 raise InputError(
                     f"column {name!r} was written like {spelling} when the model was fitted, but {data.path} has a "

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from domaincover.cli.arguments import column
-from domaincover.errors import InputError
+from domaincover.errors import InputError, check_installed
 from domaincover.files import only_writer, remove_unfinished
 from domaincover.options import DEVICES, Learn, TextFeatures
 from domaincover.terminal.command_options import one_of, option
@@ -102,14 +102,13 @@ class SourceOptions:
         """Return the network for images or texts; None for tables of numbers and categories."""
         if self.column is None:
             return None
-        from domaincover.data.readers import check_files_can_be_read
         from domaincover.estimators.image_and_text_networks import ImageNetwork, TextNetwork
 
         shared: dict[str, Any] = {"learn": self.learn, "download": self.download, "workers": self.workers}
         shared["cache"] = "auto" if self.cache is None else str(self.cache)
         network: SourceNetwork
         if self.image_column is not None:
-            check_files_can_be_read()
+            check_installed("PIL", "image files", "images")
             shared |= {name: getattr(self, name) for name in ("image_size", "crop", "max_unreadable")}
             network = ImageNetwork(model=self.network or "resnet-18", **shared)
         elif self.network is None:

@@ -216,21 +216,15 @@ def _unlike(column: pd.Series[Any], position: int, before: str, advice: str = ""
     )
 
 
-class NumberSpelling(NamedTuple):
-    """The unit of numbers and their decimal mark; the other mark, spaces and apostrophes may part thousands."""
-
-    unit: str
-    decimal: str
-
-
-# By what `fit` prints and a saved model keeps.
+# The unit of numbers and their decimal mark, by what `fit` prints and a saved model keeps; the other mark, spaces and
+# apostrophes may part thousands.
 NUMBERS = {
-    "1,200.50": NumberSpelling("", "."),
-    "1.200,50": NumberSpelling("", ","),
-    **{f"{unit}1,200.50": NumberSpelling(unit, ".") for unit in "$€£¥"},
-    **{f"{unit}1.200,50": NumberSpelling(unit, ",") for unit in "$€£¥"},
-    "12.5 %": NumberSpelling("%", "."),
-    "12,5 %": NumberSpelling("%", ","),
+    "1,200.50": ("", "."),
+    "1.200,50": ("", ","),
+    **{f"{unit}1,200.50": (unit, ".") for unit in "$€£¥"},
+    **{f"{unit}1.200,50": (unit, ",") for unit in "$€£¥"},
+    "12.5 %": ("%", "."),
+    "12,5 %": ("%", ","),
 }
 DATES = {  # what is written, and how ISO 8601 orders its parts
     "day/month/year": (YEAR_LAST, r"\4-\3-\1\5"),

@@ -156,10 +156,8 @@ def one_dimensional(values: Any, what: str) -> NDArray[Any]:
         raise InputError(f"{what} must have one dimension, got rows of different lengths.") from None
     if array.ndim != 1:
         raise InputError(f"{what} must have one dimension, got shape {array.shape}.")
-    return _as_double(array, what) if array.dtype.kind == "f" else array
-
-
-def _as_double(array: NDArray[Any], what: str) -> NDArray[np.float64]:
+    if array.dtype.kind != "f":
+        return array
     doubles = array.astype(np.float64, copy=False)
     if array.dtype.itemsize > doubles.dtype.itemsize and (doubles != array)[~np.isnan(array)].any():
         raise InputError(f"{what} are {array.dtype} that double precision cannot tell apart; give them as text.")

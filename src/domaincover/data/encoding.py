@@ -22,8 +22,8 @@ from domaincover.data.columns import (
     read_days,
     spellings_of,
 )
-from domaincover.data.disk_table import DiskTable, Rows
 from domaincover.data.table_encoding import TableEncoding
+from domaincover.data.tables import DiskTable, Rows
 from domaincover.errors import InputError
 
 _SQUARABLE = 1e100

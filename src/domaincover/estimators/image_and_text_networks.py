@@ -17,7 +17,6 @@ from domaincover.data.readers import (
     ImageReader,
     Resize,
     are_pixels,
-    check_files_can_be_read,
     check_texts,
     unreadable_images,
 )
@@ -123,7 +122,7 @@ class ImageNetwork(SourceNetwork):
             return X
         if getattr(X, "ndim", 1) == 2 and X.shape[1] == 1:
             X = X[:, 0]
-        check_files_can_be_read()
+        check_installed("PIL", "image files", "images")  # arrays of pixels do not need it
         paths = pd.Series(list(X), dtype=object)
         if paths.isna().any():
             row = int(paths.isna().argmax())

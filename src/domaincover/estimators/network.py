@@ -14,9 +14,9 @@ from sklearn.utils import Tags
 
 from domaincover.criteria import TargetRecall, check_criterion
 from domaincover.data.dataset import DomainDataset, hold_out_rows
-from domaincover.data.disk_table import DiskTable
 from domaincover.data.encoding import TableEncoder, checked_inputs, learned_rows
 from domaincover.data.examples import LazyExamples
+from domaincover.data.tables import DiskTable
 from domaincover.errors import InputError, check_choice, torch_needed_for
 from domaincover.estimators.base import SetClassifier, Targets, generators
 from domaincover.networks.pretrained import copy_tensors

@@ -20,10 +20,10 @@ from torch import Tensor, nn
 from domaincover.data.encoding import TableEncoder
 from domaincover.data.examples import (
     Compute,
-    FeatureCache,
     LazyExamples,
     Reader,
     array_keys,
+    cached_features,
     default_cache_folder,
     default_workers,
     file_keys,
@@ -312,7 +312,7 @@ class SourceEncoder(BaseEstimator):
         keys = {"text": text_keys, "image": file_keys if X.dtype == object else array_keys}[self.kind](X)
 
         compute = features_by_block(module, lazy, lengths=self.lengths(X), device=self._device)
-        return FeatureCache(cache).features(key, keys, module.n_features, compute)
+        return cached_features(cache, key, keys, module.n_features, compute)
 
 
 class Backbone(BaseEstimator):
@@ -419,7 +419,7 @@ def features_by_block(
     lengths: NDArray[Any] | None = None,
     device: str | torch.device = "cpu",
 ) -> Compute:
-    """Return a function that computes frozen features of given rows, for `FeatureCache.features`.
+    """Return a function that computes frozen features of given rows, for `cached_features`.
 
     With `lengths`, such as those of texts, rows of similar length share a block to reduce padding; the longest come
     first, so that a lack of memory shows at once. Rows that cannot be read are NaN.

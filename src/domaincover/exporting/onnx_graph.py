@@ -97,11 +97,6 @@ class OnnxGraph:
         raised = self.add("Exp", self.add("Sub", values, self.by_row("ReduceMax", values)))
         return self.add("Div", raised, self.by_row("ReduceSum", raised))
 
-    def only_highest(self, scores: str, n_labels: int) -> str:
-        """Return the sets of the first label with the highest score."""
-        best = self.add("ArgMax", scores, axis=1, keepdims=1)
-        return self.add("Equal", best, self.constant(np.arange(n_labels)))
-
     def wider(self, scores: str, places: NDArray[np.int64], n_labels: int, filler: float) -> str:
         """Return scores, whose columns go to these places among all labels, with a filler in the others."""
         if np.array_equal(places, np.arange(n_labels)):
@@ -135,13 +130,15 @@ def input_kinds(encoding: TableEncoding) -> dict[Any, Kind]:
 def input_values(encoding: TableEncoding, table: pd.DataFrame) -> dict[str, NDArray[Any]]:
     """Return the inputs of an exported model, from a table."""
     plain = plain_table(table, getattr(encoding, "spellings_", {}))
-    return {str(name): _values_of(plain[name], kind) for name, kind in input_kinds(encoding).items()}
-
-
-def _values_of(column: pd.Series[Any], kind: Kind) -> NDArray[Any]:
-    if kind == "category":
-        return np.array([MISSING_TEXT if pd.isna(value) else category_text(value) for value in column], dtype=object)
-    return read_days(column) if kind == "date" else read_numbers(column).astype(np.float64)
+    values: dict[str, NDArray[Any]] = {}
+    for name, kind in input_kinds(encoding).items():
+        if kind == "category":
+            listed = [MISSING_TEXT if pd.isna(value) else category_text(value) for value in plain[name]]
+            values[str(name)] = np.array(listed, dtype=object)
+        else:
+            numbers = read_days(plain[name]) if kind == "date" else read_numbers(plain[name])
+            values[str(name)] = numbers.astype(np.float64)
+    return values
 
 
 def encoded(graph: OnnxGraph, encoding: TableEncoding) -> str:

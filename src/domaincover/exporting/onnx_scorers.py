@@ -90,7 +90,8 @@ def scores_and_sets(graph: OnnxGraph, model: Any) -> tuple[str, str]:
         return scores, _at_thresholds(graph, scores, model.thresholds_.astype(np.float32))
     if hasattr(model, "thresholds_"):
         return scores, _at_thresholds(graph, scores, model.thresholds_)
-    highest = graph.only_highest(scores, len(model.classes_))
+    best = graph.add("ArgMax", scores, axis=1, keepdims=1)  # the first of the highest
+    highest = graph.add("Equal", best, graph.constant(np.arange(len(model.classes_))))
     if isinstance(model, SingleLabelPredictor | MeanPredictor):  # what cannot be read may be anything
         return scores, graph.add("Or", highest, graph.is_unread(scores))
     return scores, highest
@@ -185,7 +186,9 @@ def _mean(graph: OnnxGraph, estimator: MeanPredictor) -> str:
 def _probabilities_by_model(graph: OnnxGraph, mean: MeanOfModels) -> tuple[list[str], str]:
     """Return each classifier's probabilities, and which rows some classifier could not read."""
     raw = [raw_scores(graph, each, mean.classes) for each in mean.models]
-    unread = any_of(graph, [graph.any_in_row(graph.is_unread(each)) for each in raw])
+    unread = graph.any_in_row(graph.is_unread(raw[0]))
+    for each in raw[1:]:
+        unread = graph.add("Or", unread, graph.any_in_row(graph.is_unread(each)))
     read = [graph.add("Where", unread, graph.constant(0.0), each) for each in raw]
     if mean.links:
         return [_linked(graph, *each) for each in zip(mean.links, read, strict=True)], unread
@@ -204,14 +207,6 @@ def _linked(graph: OnnxGraph, link: Link, margins: str) -> str:
 def rounded(graph: OnnxGraph, values: str) -> str:
     """Return doubles rounded to single precision."""
     return graph.cast(graph.cast(values, SINGLE), DOUBLE)
-
-
-def any_of(graph: OnnxGraph, flags: list[str]) -> str:
-    """Return where any of several tensors is true."""
-    found = flags[0]
-    for other in flags[1:]:
-        found = graph.add("Or", found, other)
-    return found
 
 
 def mean_probabilities(graph: OnnxGraph, by_model: list[str]) -> str:

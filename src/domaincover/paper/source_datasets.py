@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.datasets import DatasetTable
-from domaincover.errors import InputError, suggestion
+from domaincover.errors import InputError, check_installed, suggestion
 from domaincover.options import SourceKind
 from domaincover.paper.study_datasets import TableDataset, data_digest, read_once, table_digest
 from domaincover.terminal.processes import n_cores
@@ -168,15 +168,13 @@ class SourceDataset(TableDataset):
         """Raise if the network or the data cannot be used, before anything is written."""
         import torch
 
-        from domaincover.data.readers import check_files_can_be_read  # it loads pandas
-
         self.source_network.check()
         try:
             torch.zeros(1, device=self.source_network.device(self.device))
         except (AssertionError, RuntimeError) as fault:
             raise InputError(f"device {self.device!r} is not available: {str(fault).splitlines()[0]}") from None
         if self._are_files:
-            check_files_can_be_read()
+            check_installed("PIL", "image files", "images")
         super().check(min_cell_size)
 
 

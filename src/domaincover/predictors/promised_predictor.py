@@ -22,7 +22,7 @@ from domaincover.calibration.few_labels import (
 )
 from domaincover.calibration.links import log_odds
 from domaincover.criteria import MISSING_LABEL, Sets, set_sizes, sets_from_scores
-from domaincover.data.disk_table import DiskTable
+from domaincover.data.tables import DiskTable
 from domaincover.errors import InputError, check_choice
 from domaincover.evaluation import DomainReport
 from domaincover.options import LabelRows, ThresholdKind

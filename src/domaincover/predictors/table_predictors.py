@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from domaincover.criteria import Sets, sets_from_scores
 from domaincover.data.columns import read_numbers
-from domaincover.data.disk_table import DiskTable
 from domaincover.data.table_encoding import TableEncoding
+from domaincover.data.tables import DiskTable
 from domaincover.errors import InputError
 from domaincover.networks.dense_layers import DenseLayers
 from domaincover.predictors.calibrated_predictors import ReadsColumns

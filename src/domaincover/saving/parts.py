@@ -193,7 +193,8 @@ class PartsReader:
 
     def read(self, parts: list[Json]) -> Any:
         """Return the estimator of the last part."""
-        self._to_predict = self._to_predict and _have_predictors(parts)
+        if self._to_predict:
+            self._to_predict = parts[-1]["kind"] != "Pipeline" and all(_has_predictor(part, parts) for part in parts)
         self._arrays = safetensors.numpy.load(self._files[ARRAYS]) if ARRAYS in self._files else {}
         for number, part in enumerate(parts):
             self._made.append(self._skops(number) if part["kind"] == SKOPS else self._own(number, part))
@@ -243,14 +244,16 @@ class PartsReader:
         return model
 
     def _value(self, content: Json) -> Any:
-        readers = {"part": self._part, "function": self._function, "settings": self._settings}
-        return from_json(content, {**readers, "stored": self._stored, "layers": self._layers})
-
-    def _stored(self, name: Json) -> NDArray[Any]:
-        return self._arrays[name].copy()  # aligned, and to be written to
-
-    def _layers(self, content: Json) -> dict[str, NDArray[Any]]:
-        return {name: self._value(array) for name, array in content.items()}
+        return from_json(
+            content,
+            {
+                "part": self._part,
+                "function": self._function,
+                "settings": self._settings,
+                "stored": lambda name: self._arrays[name].copy(),  # aligned, and to be written to
+                "layers": lambda arrays: {name: self._value(array) for name, array in arrays.items()},
+            },
+        )
 
     def _settings(self, content: Json) -> Any:
         name, given = content
@@ -346,12 +349,8 @@ def _shapes(arrays: Any) -> dict[str, tuple[int, ...]]:
     return {name: np.shape(value) for name, value in arrays.items()}
 
 
-def _have_predictors(parts: list[Json]) -> bool:
-    """Tell whether all parts predict without scikit-learn and torch."""
-    return parts[-1]["kind"] != "Pipeline" and all(_has_predictor(part, parts) for part in parts)
-
-
 def _has_predictor(part: Json, parts: list[Json]) -> bool:
+    """Tell whether a part predicts without scikit-learn and torch."""
     home = ESTIMATORS.get(part["kind"])
     if part["kind"] == "Pipeline":  # of a table's encoding and trees
         kinds = [parts[step["part"]]["kind"] for _, step in (pair["tuple"] for pair in part["params"]["steps"])]
@@ -370,7 +369,8 @@ def _content_of(model: Any) -> Content | None:
     if name in ("TreesClassifier", "TreesRegressor"):
         own = _content_of(model.estimator)
         return own and own._replace(learned=learned)
-    if home is None or not _is_from(model, home):
+    module = type(model).__module__
+    if home is None or not (module == home.module or module.startswith(f"{home.module}.")):
         return None
     params = {key: value for key, value in sorted(model.get_params(deep=False).items()) if key not in LEFT_OUT}
     if name in OF_TREES:
@@ -379,12 +379,6 @@ def _content_of(model: Any) -> Content | None:
         params = {key: value for key, value in params.items() if _is_kept(home.module, key, params)}
         return Content(name, params, learned_trees(model))
     return Content(name, params, learned)
-
-
-def _is_from(model: Any, home: Home) -> bool:
-    """Tell whether an estimator's class stands in a module of ours, or in a package of others."""
-    module = type(model).__module__
-    return module == home.module or module.startswith(f"{home.module}.")
 
 
 def _is_kept(module: str, name: str, params: Mapping[str, Any]) -> bool:

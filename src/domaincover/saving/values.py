@@ -76,9 +76,7 @@ def _array(array: NDArray[Any], other: Callable[[Any], Json]) -> dict[str, Json]
         listed = [to_json(item, other) for item in items]
     else:
         listed = items.tolist()
-    if (
-        array.dtype.kind == "f" and not np.isfinite(items).all()
-    ):  # strict JSON has no NaN or infinity; float() reads them
+    if array.dtype.kind == "f" and not np.isfinite(items).all():  # strict JSON has no NaN or infinity
         listed = [item if math.isfinite(item) else repr(item) for item in listed]
     return {"array": {"dtype": array.dtype.str, "shape": list(array.shape), "items": listed}}
 

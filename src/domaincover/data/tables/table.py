@@ -35,7 +35,6 @@ MISSING = (
     *("NULL", "NaN", "None", "n/a", "nan", "null"),
 )
 HEAD = 100_000  # characters used to infer the separator; the csv module limits fields to 131,072
-UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 FORMATS = {
     b"PAR1": "a Parquet file",
     b"ARROW1": "an Arrow file (Feather version 2)",
@@ -247,32 +246,24 @@ class CsvTable(Table):
 def _text_of(path: Path) -> Iterator[io.TextIOWrapper]:
     unpacked: Any = gzip.open if path.name.lower().endswith(".gz") else open
     with reading(path), unpacked(path, "rb") as file:
-        encoding = _encoding(path, file.read(4096))
+        _check_start(path, file.read(4096))
         file.seek(0)
         try:
-            yield io.TextIOWrapper(file, encoding=encoding, newline="")
+            yield io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
         except UnicodeDecodeError as error:  # error.object is the last chunk read
             byte = file.tell() - len(error.object) + error.start + 1
-            written = "UTF-16" if encoding == "utf-16" else "UTF-8"
-            raise InputError(f"{path} is not {written} text, at byte {byte:,}; save it as CSV in UTF-8.") from None
-        except UnicodeError as error:  # UTF-16 that ends within a character
-            raise InputError(f"{path} is not UTF-16 text: {error}; save it as CSV in UTF-8.") from None
+            raise InputError(f"{path} is not UTF-8 text, at byte {byte:,}; save it as CSV in UTF-8.") from None
 
 
-def _encoding(path: Path, start: bytes) -> str:
-    """Return the encoding of text, UTF-16 only by its mark; reject other formats."""
+def _check_start(path: Path, start: bytes) -> None:
+    """Reject other formats than text in UTF-8."""
     if not start:
         raise InputError(f"{path} is empty.")
     for magic, what in FORMATS.items():
         if start.startswith(magic):
             raise InputError(f"{path} contains {what}, not CSV in UTF-8; rename, unpack or convert it.")
-    if start.startswith(UTF_16) and start[2:4] != b"\0\0":
-        return "utf-16"
     if b"\0" in start:
-        if not any(start[::2]) or not any(start[1::2]):
-            raise InputError(f"{path} seems to be UTF-16 without a byte order mark; save it as CSV in UTF-8.")
-        raise InputError(f"{path} contains binary data, not CSV in UTF-8.")
-    return "utf-8-sig"
+        raise InputError(f"{path} contains binary data or UTF-16 text; save it as CSV in UTF-8.")
 
 
 def _dialect(head: str, separators: str) -> dict[str, Any]:
