@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
 
-from domaincover.calibration.adaptation import self_calibrated_thresholds
-from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds
 from domaincover.calibration.links import log_odds, softmax
 from domaincover.calibration.rules import (
     cell_thresholds,
@@ -22,8 +21,9 @@ from domaincover.calibration.rules import (
 from domaincover.criteria import Criterion, criterion_for
 from domaincover.data.dataset import code_names, draw_domains, n_held_out
 from domaincover.errors import InputError
-from domaincover.estimators.base import generators
+from domaincover.estimators.calibrated_classifiers import PromisedSetClassifier
 from domaincover.evaluation import DomainReport, domain_report
+from domaincover.predictors.domain_record import sets_with_labels
 from domaincover.predictors.set_predictor import label_codes
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def compare_scores(
     labels: Sequence[Any] | None = None,
     target_recall: float = 0.9,
     domain_confidence: float = 0.9,
+    few_labels: Sequence[int] = (30, 100),
     unseen: float = 0.5,
     min_cell_size: int = 20,
     random_state: int = 0,
@@ -70,6 +71,8 @@ def compare_scores(
         The labels in the order of the columns; None is their sorted order in `y`.
     target_recall, domain_confidence : float
         What is promised: every label's recall in a new domain, and with which probability.
+    few_labels : sequence of int
+        Numbers of labels of a new domain to adapt with, where these make sets smaller; its other rows are judged.
     unseen : float
         Share of the domains that are new.
     min_cell_size : int
@@ -107,8 +110,8 @@ def compare_scores(
     known = found[~new], codes[~new], np.unique(coded.codes[~new], return_inverse=True)[1]
     of_new = np.unique(coded.codes[new], return_inverse=True)[1]
 
-    def judged(sets: NDArray[Any]) -> DomainReport:
-        return domain_report(sets, codes[new], of_new, min_cell_size=min_cell_size)
+    def judged(sets: NDArray[Any], rows: Any = slice(None)) -> DomainReport:
+        return domain_report(sets, codes[new][rows], of_new[rows], min_cell_size=min_cell_size)
 
     options: dict[str, Any] = {"min_cell_size": min_cell_size, "on_infeasible": "widen"}
     rows_as_domains = known[0], known[1], np.arange(len(known[0]))
@@ -122,16 +125,40 @@ def compare_scores(
     }
     reports = {"one label": judged(found[new] == found[new].max(axis=1, keepdims=True))}
     reports |= {name: judged(found[new] >= each) for name, each in thresholds.items()}
-    calibration = ScoredRows(found[~new], probabilities[~new], *known[1:])
-    (rng, *_) = generators(random_state, "adaptation", 4)  # as in `PromisedSetClassifier`
-    rule = fit_adaptive_thresholds(calibration, target_recall, domain_confidence, **options, rng=rng)
-    evidence = self_calibrated_thresholds(found[new], probabilities[new], of_new, target_recall)
-    adapted = rule.of_evidence(evidence, np.bincount(of_new))
-    reports["adapted to rows"] = judged(found[new] >= adapted[of_new])
+    promise: dict[str, Any] = {"target_recall": target_recall, "domain_confidence": domain_confidence, **options}
+    model = PromisedSetClassifier(GivenProbabilities(names), calibration="prefit", few_labels=few_labels, **promise)
+    model.set_params(random_state=random_state).fit(probabilities[~new], names[codes[~new]], domains=known[2])
+    reports["adapted to rows"] = judged(model.predict_set(probabilities[new], domains=of_new))
+    for number in getattr(model, "few_labels_", ()):
+        rows = model.scored_with_features(probabilities[new])
+        reports[f"adapted to {number} labels"] = judged(*sets_with_labels(model, rows, codes[new], of_new, number))
     summaries = {name: report.summary(target_recall) for name, report in reports.items()}
     columns = ("share_at_target", "min_recall_p10", "set_size")
     table = {key: {name: getattr(each, key) for name, each in summaries.items()} for key in columns}
     return pd.DataFrame(table).rename_axis("method")
+
+
+class GivenProbabilities(ClassifierMixin, BaseEstimator):
+    """A fitted classifier whose features are its own probabilities."""
+
+    def __init__(self, classes: Any = None):
+        self.classes = classes
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels, in the order of the columns."""
+        return np.asarray(self.classes)
+
+    def fit(self, X: Any, y: Any) -> GivenProbabilities:  # noqa: ARG002
+        """Learn nothing."""
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Return the features."""
+        return np.asarray(X)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
 
 
 def _probabilities(scores: Any) -> NDArray[np.float64]:

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from domaincover import InputError
-from domaincover.checks.seen_rows import MOST_KEPT, SeenRows, row_hashes
+from domaincover import InputError, check_table
+from domaincover.checks.seen_rows import MOST_KEPT, SeenRows, domains_alike, row_hashes
 from domaincover.data.encoding import TableEncoder
 
 KINDS = {"dose": "number", "sex": "category", "day": "date", "name": "ignored"}
@@ -72,6 +72,28 @@ def test_rows_that_are_alike_by_chance_are_not_told():
     seen = SeenRows.of(coarse[:2000], np.arange(2000) % 10, kinds, salt=0)
     assert seen.by_chance == 1
     assert seen.note(coarse[2000:], kinds) is None
+
+
+def test_one_hospital_under_two_names_is_found():
+    table = visits(1000)
+    domains = np.arange(1000) % 8
+    twice = pd.concat([table, table[domains == 3]])
+    names = np.array([*domains.astype(str), *["St. Mary"] * 125], dtype=object)
+    assert domains_alike(row_hashes(twice, KINDS, 0), names) == [("3", "St. Mary", 1.0)]
+    assert domains_alike(row_hashes(table, KINDS, 0), domains) == []
+
+
+def test_check_names_domains_that_are_one():
+    table = visits(1000)
+    domains = np.arange(1000) % 8
+    twice = pd.concat([table, table[domains == 3]], ignore_index=True)
+    names = np.array([*domains.astype(str), *["St. Mary"] * 125], dtype=object)
+    labels = np.arange(len(twice)) % 2
+    found = check_table(twice, labels, names).findings
+    assert [each.what for each in found if "share most" in each.what] == [
+        "Some domains of domain share most of their rows: 3 and St. Mary (100 %)."
+    ]
+    assert not any("share most" in each.what for each in check_table(table, labels[:1000], domains).findings)
 
 
 def test_another_salt_gives_other_fingerprints():

@@ -1,4 +1,4 @@
-"""Which rows occurred before: rows of training among new ones.
+"""Which rows occurred before: rows of training among new ones, and rows that several domains share.
 
 A row's fingerprint is a salted hash of its features. A model keeps those of at most `MOST_KEPT` rows, four bytes each;
 of a larger table, those of the rows whose hash is lowest, which is a random sample that new rows can be compared with.
@@ -7,18 +7,23 @@ of a larger table, those of the rows whose hash is lowest, which is a random sam
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from domaincover.data.columns import Kind, category_text, read_days, read_numbers
+from domaincover.checks.column_check import ColumnCheck
+from domaincover.data.columns import Kind, category_text, plain_table, read_days, read_numbers
 from domaincover.errors import InputError
+from domaincover.terminal.text import listed
 
 MOST_KEPT = 50_000
 BEYOND_CHANCE = 0.02
+FEWEST_ALIKE = 0.5  # share of a domain's rows that another one has, too
+FEWEST_ROWS = 20
+MOST_SHARING = 10  # a row that more domains have is no sign that two are one
 Hashes = NDArray[np.uint64]
 LOW = np.uint64(0xFFFFFFFF)
 
@@ -39,10 +44,8 @@ class SeenRows(NamedTuple):
         distinct = np.unique(hashes)
         kept = distinct[:MOST_KEPT]
         highest = int(kept[-1]) if len(kept) < len(distinct) else int(np.iinfo(np.uint64).max)
-        table = pd.DataFrame({"row": hashes, "domain": pd.factorize(np.asarray(domains))[0]})
-        n_domains = table.groupby("row")["domain"].transform("nunique")
-        shared = (n_domains > 1).groupby(table["domain"]).mean()  # rows of each domain that another one has, too
-        return cls(salt, highest, np.unique((kept & LOW).astype(np.uint32)), float(np.quantile(shared, 0.9)))
+        shared = float(np.quantile(shared_by_domain(hashes, domains), 0.9))
+        return cls(salt, highest, np.unique((kept & LOW).astype(np.uint32)), shared)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
@@ -96,3 +99,44 @@ def _mixed(hashes: Hashes) -> Hashes:
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         hashes = (hashes ^ (hashes >> np.uint64(shift))) * np.uint64(factor)
     return hashes ^ (hashes >> np.uint64(31))
+
+
+def shared_by_domain(hashes: Hashes, domains: Any) -> NDArray[np.float64]:
+    """Return for each domain the share of its rows that another domain has, too."""
+    table = pd.DataFrame({"row": hashes, "domain": pd.factorize(np.asarray(domains))[0]})
+    n_domains = table.groupby("row")["domain"].transform("nunique")
+    return np.asarray((n_domains > 1).groupby(table["domain"]).mean(), dtype=np.float64)
+
+
+def domains_alike(hashes: Hashes, domains: Any) -> list[tuple[Any, Any, float]]:
+    """Return pairs of domains that share most rows of the smaller one, with that share, the largest first."""
+    codes, names = pd.factorize(np.asarray(domains))
+    rows = pd.DataFrame({"row": hashes, "domain": codes}).drop_duplicates()
+    n_rows = rows["domain"].value_counts()
+    n_domains = rows.groupby("row")["domain"].transform("size")
+    shared = rows[(n_domains > 1) & (n_domains <= MOST_SHARING)].sort_values("domain", kind="stable")
+    both = shared.merge(shared, on="row", suffixes=("", "_2")).query("domain < domain_2")
+    least = max(FEWEST_ALIKE, 2 * float(np.median(shared_by_domain(hashes, domains))))
+    pairs = both.groupby(["domain", "domain_2"]).size().reset_index(name="n_rows")
+    smaller = np.minimum(pairs["domain"].map(n_rows), pairs["domain_2"].map(n_rows))
+    pairs["share"] = pairs["n_rows"] / smaller
+    told = pairs[(smaller >= FEWEST_ROWS) & (pairs["share"] >= least)].sort_values("share", ascending=False)
+    columns = (told[name].tolist() for name in ("domain", "domain_2", "share"))
+    return [(names[one], names[other], share) for one, other, share in zip(*columns, strict=True)]
+
+
+def alike_in_words(
+    features: pd.DataFrame, columns: Sequence[ColumnCheck], domains: NDArray[np.int64], names: Sequence[str]
+) -> str | None:
+    """Name pairs of domains that share most rows, apart from columns that tell them apart anyway; None without any."""
+    told_by = [
+        (name, check)
+        for name, check in zip(features, columns, strict=True)
+        if check.fault is None and not (check.is_key or check.is_constant_in_domains)
+    ]
+    kinds = {name: check.kind for name, check in told_by}
+    if set(kinds.values()) <= {"ignored"}:
+        return None
+    plain = plain_table(features, {name: check.spelling for name, check in told_by if check.spelling is not None})
+    found = domains_alike(row_hashes(plain, kinds, salt=0), domains)
+    return listed([f"{names[one]} and {names[other]} ({100 * share:.3g} %)" for one, other, share in found], 6) or None

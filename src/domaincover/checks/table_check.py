@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from domaincover.calibration.rules import domains_needed
 from domaincover.checks.column_check import GIVEN_AWAY, MOST_CATEGORIES, ColumnCheck, Subject, check_column
+from domaincover.checks.seen_rows import alike_in_words
 from domaincover.data.dataset import Coded, check_min_cell_size, code_names, count_cells, one_dimensional, texts
 from domaincover.data.identity import in_words, look_alikes
 from domaincover.errors import InputError
@@ -195,7 +196,12 @@ def check_table(
         cells=cells,
         n_rows=len(table),
         columns=columns,
-        findings=findings_of(cells, columns, _drift_along_names(features, columns, cells, of_domains, random_state)),
+        findings=findings_of(
+            cells,
+            columns,
+            _drift_along_names(features, columns, cells, of_domains, random_state),
+            alike_in_words(features, columns, of_domains.codes, cells.domain_names),
+        ),
         reach=reach_in_words(cells),
         n_rows_compared=len(subject.sample),
     )
@@ -245,14 +251,17 @@ def _lines(words: str, width: int, first: str = "", then: str = "") -> list[str]
     return wrapped(kept, width, first, then)
 
 
-def findings_of(cells: Cells, columns: Sequence[ColumnCheck], drift: Drift | None) -> tuple[Finding, ...]:
-    """Return all findings, the most harmful first; `drift` is along the order of the domains."""
+def findings_of(
+    cells: Cells, columns: Sequence[ColumnCheck], drift: Drift | None, alike: str | None
+) -> tuple[Finding, ...]:
+    """Return all findings, the most harmful first; `drift` is along the order of the domains, `alike` share rows."""
     sound = [column for column in columns if column.fault is None]
     leaks = {column.name: _label_leak(column, cells) or _domain_leak(column, cells) for column in sound}
     told = sorted((column for column in sound if leaks[column.name]), key=lambda column: -(column.tells_label or 0))
     found = [
         *_stops(cells, columns),
         *_look_alikes(cells),
+        *_same_rows(cells, alike),
         *_drift(cells, drift),
         *(finding for column in told if (finding := leaks[column.name])),
         *(finding for column in sound for finding in _of_column(column, cells, leaks[column.name])),
@@ -284,6 +293,12 @@ def _look_alikes(cells: Cells) -> Iterator[Finding]:
         if pairs := look_alikes(names):
             words = f"In {column}, different {what} look alike: {in_words(pairs)}."
             yield Finding("weakens", words, "If they are the same, write them alike.")
+
+
+def _same_rows(cells: Cells, alike: str | None) -> Iterator[Finding]:
+    if alike is not None:
+        what = f"Some domains of {cells.domain} share most of their rows: {alike}."
+        yield Finding("misleads", what, "If they are one, give them one name; rows that occur twice are no new domain.")
 
 
 def _drift(cells: Cells, drift: Drift | None) -> Iterator[Finding]:
